@@ -4,7 +4,7 @@
 //! -N 200`, `pause --rounds 100`, `fuzz --seconds 600`.
 
 use crate::counts::Counts;
-use crate::memcached::{abuse, clients, differ, hitrate, suite};
+use crate::memcached::{abuse, clients, differ, hitrate, suite, transcripts};
 use crate::steps::{StepResult, Steps};
 use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
 
@@ -59,6 +59,7 @@ fn single_core(steps: &mut Steps) {
         },
     );
     let mut works = differ::works(&differ);
+    works.push(transcripts::work());
     works.push(instructions::all());
     works.extend(sim::smoke());
     match fuzz::works(&fuzz) {

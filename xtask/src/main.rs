@@ -94,6 +94,8 @@ enum Chore {
     Differ(memcached::differ::Args),
     /// Misuse a server: its memory must stay bounded, other clients served, and no resources left behind.
     Abuse(memcached::abuse::Args),
+    /// Have the conversations of our tests with memcached itself: it must answer as they say.
+    Transcripts,
     /// Hit rates of drover and memcached with the same memory, for the same streams of requests.
     Hitrate(memcached::hitrate::Args),
     /// Build Debian's newest memcached, to measure against it.
@@ -134,6 +136,7 @@ fn main() -> ExitCode {
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
         Chore::Abuse(args) => memcached::abuse::run(&mut steps, &args),
+        Chore::Transcripts => steps.run_in_turn(vec![memcached::transcripts::work()]),
         Chore::Hitrate(args) => memcached::hitrate::run(&mut steps, &args),
         Chore::NewestMemcached => memcached::newest::run(&mut steps),
         Chore::Setup => setup::run(&mut steps),

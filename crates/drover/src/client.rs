@@ -1,10 +1,12 @@
-//! `drover get`, `set`, `delete` and `stats`: one operation against a running server. Exit status 0 found or done, 1
+//! `drover get`, `set`, `delete` and `stats`: one operation against a running server, or in a pool of memory nodes. Exit status 0 found or done, 1
 //! missing, 2 error.
 
+use crate::exit::Failure;
+use crate::pool::{self, KeysOfPool, PoolNodes};
 use crate::rdma::DeviceArgs;
 use clap::Args;
 use drover_base::Ns;
-use drover_client::{Client, Connected, Options, Service};
+use drover_client::{Client, Condition, Connected, Effect, Item, Options, PutOptions, Service};
 use drover_control::{ControlAddr, service};
 use drover_kv::SystemTable;
 use drover_mem::NativeCpu;
@@ -33,8 +35,13 @@ pub struct Get {
     /// Print the value as it is, without a final newline
     #[arg(long)]
     raw: bool,
+    /// Print `version N flags N` on a line before the value
+    #[arg(long)]
+    details: bool,
     #[command(flatten)]
     whom: Whom,
+    #[command(flatten)]
+    pool: KeysOfPool,
 }
 
 /// Arguments of `set`.
@@ -47,8 +54,16 @@ pub struct Set {
     /// Seconds until it expires; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     ttl: u32,
+    /// Flags to store with it
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    flags: u32,
+    /// Store it only if the key is absent, is present, or has the version that `get --details` printed; else exit status 1
+    #[arg(long = "if", value_name = "absent|present|VERSION", value_parser = condition, default_value = "always", hide_default_value = true)]
+    condition: Condition,
     #[command(flatten)]
     whom: Whom,
+    #[command(flatten)]
+    pool: KeysOfPool,
 }
 
 /// Arguments of `delete`.
@@ -58,6 +73,8 @@ pub struct Delete {
     key: String,
     #[command(flatten)]
     whom: Whom,
+    #[command(flatten)]
+    pool: KeysOfPool,
 }
 
 /// Arguments of `stats`.
@@ -69,14 +86,29 @@ pub struct Stats {
 
 type Answer = Result<bool, Box<dyn Error>>;
 
+fn condition(text: &str) -> Result<Condition, String> {
+    match text {
+        "always" => Ok(Condition::Always),
+        "absent" => Ok(Condition::IfAbsent),
+        "present" => Ok(Condition::IfPresent),
+        version => match version.parse() {
+            Ok(version) => Ok(Condition::IfVersion(version)),
+            Err(_) => Err("absent, present, or a version".to_owned()),
+        },
+    }
+}
+
 /// Prints the value of a key. Returns exit status 0, 1 if the key does not exist, or 2 after an error.
 pub fn get<T: SystemTable>(args: &Get) -> ExitCode {
-    finish(connect::<T>(&args.whom).and_then(|mut client| {
-        let Some(value) = client.get(args.key.as_bytes())? else {
+    finish(find::<T>(args).and_then(|found| {
+        let Some(item) = found else {
             return Ok(false);
         };
         let mut out = std::io::stdout().lock();
-        out.write_all(&value)?;
+        if args.details {
+            writeln!(out, "version {} flags {}", item.version, item.flags)?;
+        }
+        out.write_all(&item.value)?;
         if !args.raw {
             out.write_all(b"\n")?;
         }
@@ -85,17 +117,57 @@ pub fn get<T: SystemTable>(args: &Get) -> ExitCode {
     }))
 }
 
-/// Stores a value. Returns exit status 0, or 2 after an error.
+fn find<T: SystemTable>(args: &Get) -> Result<Option<Item>, Box<dyn Error>> {
+    let key = args.key.as_bytes();
+    if let Some(nodes) = nodes(&args.pool, &args.whom) {
+        return pool::get(&nodes, key).map_err(text);
+    }
+    let mut client = connect::<T>(&args.whom)?;
+    if args.details {
+        return Ok(client.get_item(key)?);
+    }
+    let value = client.get(key)?;
+    Ok(value.map(|value| Item {
+        value,
+        version: 0,
+        flags: 0,
+    }))
+}
+
+fn nodes(pool: &KeysOfPool, whom: &Whom) -> Option<PoolNodes> {
+    pool.nodes(whom.timeout_ms, &whom.device)
+}
+
+fn text(failure: Failure) -> Box<dyn Error> {
+    failure.text.into()
+}
+
+/// Stores a value. Returns exit status 0, 1 if it was stored under a condition that did not hold, or 2 after an error.
 pub fn set<T: SystemTable>(args: &Set) -> ExitCode {
     finish(value_of(args).and_then(|value| {
-        connect::<T>(&args.whom)?.put(args.key.as_bytes(), &value, args.ttl)?;
-        Ok(true)
+        let (key, options) = (
+            args.key.as_bytes(),
+            PutOptions {
+                ttl_s: args.ttl,
+                flags: args.flags,
+                condition: args.condition,
+            },
+        );
+        let effect = match nodes(&args.pool, &args.whom) {
+            Some(nodes) => pool::set(&nodes, key, value, options).map_err(text)?,
+            None => connect::<T>(&args.whom)?.put_with(key, &value, &options)?,
+        };
+        Ok(effect == Effect::Done)
     }))
 }
 
 /// Removes a key. Returns exit status 0, 1 if the key did not exist, or 2 after an error.
 pub fn delete<T: SystemTable>(args: &Delete) -> ExitCode {
-    finish(connect::<T>(&args.whom).and_then(|mut client| Ok(client.delete(args.key.as_bytes())?)))
+    let key = args.key.as_bytes();
+    finish(match nodes(&args.pool, &args.whom) {
+        Some(nodes) => pool::delete(&nodes, key).map_err(text),
+        None => connect::<T>(&args.whom).and_then(|mut client| Ok(client.delete(key)?)),
+    })
 }
 
 /// Prints the server's counters. It needs only the control channel, so it works over TCP, too, and ignores the options

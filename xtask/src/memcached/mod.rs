@@ -12,6 +12,7 @@ mod server;
 mod source;
 pub mod suite;
 mod table;
+pub mod transcripts;
 
 use crate::command::{self, target_dir};
 use std::path::PathBuf;

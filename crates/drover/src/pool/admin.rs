@@ -1,12 +1,17 @@
 //! `drover pool`: what an operator does with the nodes of a pool.
 
-use super::SecretArgs;
+use super::NodesArgs;
+use super::check::{self, CheckArgs};
 use crate::exit::{self, Failure};
 use clap::Subcommand;
 use drover_base::{Cpu, Ns};
-use drover_control::{ControlAddr, Dial};
+use drover_control::Dial;
+use drover_kv_race::POOL_KIND;
 use drover_mem::NativeCpu;
-use drover_memnode::{ClientId, Inquiry, NodeStatus, Order, PoolKind, PoolOptions};
+use drover_memnode::{
+    ClientId, Inquiry, NodeStatus, Order, PoolError, PoolKind, PoolMembership, PoolOptions, check_places,
+};
+use std::process::ExitCode;
 
 /// Arguments of `pool`.
 #[derive(clap::Args)]
@@ -25,7 +30,7 @@ enum PoolCommand {
         #[arg(long, value_name = "NAME", value_parser = kind)]
         system: PoolKind,
     },
-    /// Print what each node shows of itself
+    /// Print what each node shows of itself, and what is lost of the pool
     Status {
         #[command(flatten)]
         nodes: NodesArgs,
@@ -38,18 +43,8 @@ enum PoolCommand {
         #[arg(value_name = "CLIENT", value_parser = client)]
         client: ClientId,
     },
-}
-
-#[derive(clap::Args)]
-struct NodesArgs {
-    /// Addresses of the nodes, separated by commas
-    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', required = true)]
-    nodes: Vec<ControlAddr>,
-    /// Time within which all nodes must answer, milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 2_000)]
-    timeout_ms: u64,
-    #[command(flatten)]
-    secret: SecretArgs,
+    /// Repair what dead clients left, find memory that nothing leads to, and give it back
+    Check(CheckArgs),
 }
 
 fn kind(text: &str) -> Result<PoolKind, String> {
@@ -68,34 +63,61 @@ fn client(text: &str) -> Result<ClientId, String> {
     parse().ok_or_else(|| "number.epoch, such as 3.17".to_owned())
 }
 
-pub(super) fn run(args: &PoolArgs) -> Result<(), Failure> {
-    match &args.command {
-        PoolCommand::Create { nodes, system } => {
-            let pool = NativeCpu::new(drover_mem::entropy()).random().max(1);
-            nodes.ask(*system, Order::Create { pool })?;
-            nodes.show(*system)
-        }
-        PoolCommand::Status { nodes } => nodes.show(PoolKind::default()),
+pub(super) fn run(args: &PoolArgs) -> Result<ExitCode, Failure> {
+    let done = match &args.command {
+        PoolCommand::Create { nodes, system } => create(nodes, *system),
+        PoolCommand::Status { nodes } => nodes.show(),
         PoolCommand::Fence { nodes, client } => {
             let client = *client;
-            nodes.ask(PoolKind::default(), Order::Fence { client }).map(drop)
+            let answers = nodes.ask(PoolKind::default(), Order::Fence { client })?;
+            answers
+                .into_iter()
+                .try_for_each(|answer| answer.map(drop).map_err(unavailable))
         }
-    }
+        PoolCommand::Check(args) => return check::run(args),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
-type Headers = Vec<(String, drover_memnode::header::Header)>;
+fn create(nodes: &NodesArgs, system: PoolKind) -> Result<(), Failure> {
+    let pool = NativeCpu::new(drover_mem::entropy()).random().max(1);
+    nodes.ask(system, Order::Create { pool })?;
+    if system == POOL_KIND {
+        check::create_tables(nodes)?;
+    }
+    nodes.show()
+}
+
+fn unavailable(error: PoolError) -> Failure {
+    Failure::new(exit::UNAVAILABLE, error)
+}
+
+type Answers = Vec<Result<NodeStatus, PoolError>>;
 
 impl NodesArgs {
-    fn show(&self, kind: PoolKind) -> Result<(), Failure> {
-        let headers = self.ask(kind, Order::Status)?;
-        let texts = headers
-            .iter()
-            .map(|(server, header)| NodeStatus { server, header }.to_string());
+    /// Prints what the nodes show, also if some do not answer.
+    fn show(&self) -> Result<(), Failure> {
+        let answers = self.ask(PoolKind::default(), Order::Status)?;
+        let named = self.nodes.iter().zip(&answers);
+        let texts = named.map(|(server, answer)| match answer {
+            Ok(status) => status.to_string(),
+            Err(error) => format!("server {server}\nlost: {error}\n"),
+        });
         print!("{}", texts.collect::<Vec<_>>().join("\n"));
-        Ok(())
+        let mut places: Vec<(String, PoolMembership)> = Vec::new();
+        for answer in answers {
+            let status = answer.map_err(unavailable)?;
+            places.extend(status.header.place.map(|place| (status.server, place)));
+        }
+        places.sort_by_key(|(_, place)| place.index);
+        // Nodes that are to become a pool may be looked at, too.
+        match places.is_empty() {
+            true => Ok(()),
+            false => check_places(None, &places).map_err(unavailable),
+        }
     }
 
-    fn ask(&self, kind: PoolKind, order: Order) -> Result<Headers, Failure> {
+    fn ask(&self, kind: PoolKind, order: Order) -> Result<Answers, Failure> {
         let cpu = NativeCpu::new(0);
         let options = PoolOptions {
             secret: self.secret.read()?,
@@ -106,7 +128,7 @@ impl NodesArgs {
         let mut inquiry = Inquiry::new(dials, options, order);
         loop {
             if let Some(answer) = inquiry.poll(cpu.refresh()) {
-                return answer.map_err(|error| Failure::new(exit::UNAVAILABLE, error));
+                return answer.map_err(unavailable);
             }
             // The nodes look at their channels once a millisecond.
             std::thread::park_timeout(std::time::Duration::from_micros(200));

@@ -1,12 +1,18 @@
 //! `drover memory-node` and `drover pool`: nodes that give memory away, and pools of them.
 
 mod admin;
+mod check;
+mod keys;
 mod node;
+mod process;
 
 pub use admin::PoolArgs;
+pub use keys::{KeysOfPool, PoolNodes, delete, get, set};
 pub use node::NodeArgs;
 
 use crate::exit::{self, Failure};
+use crate::rdma::DeviceArgs;
+use drover_control::ControlAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,13 +21,28 @@ pub fn serve_node(args: &NodeArgs) -> ExitCode {
     exit::from_result(node::serve(args))
 }
 
-/// Makes a pool, shows it, or shuts a client out.
+/// Makes a pool, shows or checks it, or shuts a client out.
 pub fn run(args: &PoolArgs) -> ExitCode {
-    exit::from_result(admin::run(args))
+    admin::run(args).unwrap_or_else(|failure| exit::from_result(Err(failure)))
+}
+
+/// The nodes of a pool, and how they are reached.
+#[derive(clap::Args)]
+struct NodesArgs {
+    /// Addresses of the nodes, separated by commas
+    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', required = true)]
+    nodes: Vec<ControlAddr>,
+    /// Time within which all nodes must answer, milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 2_000)]
+    timeout_ms: u64,
+    #[command(flatten)]
+    secret: SecretArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 /// The secret of nodes.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 struct SecretArgs {
     /// File with the secret that the nodes require, at most 256 bytes; a line feed at its end does not count
     #[arg(long, value_name = "FILE")]

@@ -9,7 +9,7 @@ use drover_cache_sim::sizes::parse_size;
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlListener};
 use drover_mem::{NativeCpu, PageWish};
-use drover_memnode::node::{Node, NodeOptions};
+use drover_memnode::node::{FenceMode, Node, NodeOptions};
 use drover_verbs::{Context, Provider};
 use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,7 +29,7 @@ pub struct NodeArgs {
     /// Memory for header, tables and data: MiB, or a number with k, m, g or t
     #[arg(short, long, value_name = "SIZE", default_value = "64", value_parser = parse_size)]
     memory: u64,
-    /// File that the memory is mapped from: it outlives the process, not the machine (not over shm)
+    /// File that the memory is mapped from: it outlives the process, not the machine
     #[arg(short = 'e', long, value_name = "FILE")]
     memory_file: Option<PathBuf>,
     /// Most compute processes, dead ones that wait for recovery included
@@ -38,6 +38,9 @@ pub struct NodeArgs {
     /// Most memory of one compute process, as -m; all of it if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     quota: Option<u64>,
+    /// What is done about a process that is shut out and stopped inside a request, over shm: wait until it goes on, or kill it
+    #[arg(long, value_name = "MODE", default_value = "wait")]
+    fence: Fence,
     /// Log more; twice: everything
     #[arg(short, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -47,26 +50,32 @@ pub struct NodeArgs {
     device: DeviceArgs,
 }
 
+/// See [`FenceMode`].
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Fence {
+    Wait,
+    Kill,
+}
+
 pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
     start_logging(args.verbose);
     let usage = |why: &str| Failure::new(exit::USAGE, why);
     let bytes = usize::try_from(args.memory).map_err(|_| usage("-m: too much"))?;
-    if args.memory_file.is_some() && Fabric::name(&args.bind) == "shm" {
-        return Err(usage(
-            "-e: over shared memory peers get the memory itself, which a file cannot be",
-        ));
-    }
     let chunks = |bytes: u64| u32::try_from(bytes >> 14).unwrap_or(u32::MAX);
     let options = NodeOptions {
         pages: PageWish::HugeIfAny,
         file: args.memory_file.clone(),
         client_count: args.clients,
+        fence: match args.fence {
+            Fence::Wait => FenceMode::Wait,
+            Fence::Kill => FenceMode::Kill,
+        },
         quota_chunks: args.quota.map_or(u32::MAX, chunks),
         ..NodeOptions::new(bytes)
     };
     let secret = args.secret.read()?;
     let addr = args.device.of(&args.bind)?;
-    let fabric = Fabric::serving(&addr, ShmDevice::default())?;
+    let fabric = Fabric::serving(&addr, ShmDevice::of_pool())?;
     let signals = Signals::catch()?;
     let listener = ControlListener::bind(&addr).map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
     fabric.run(Serve {

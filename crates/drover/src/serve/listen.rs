@@ -2,16 +2,16 @@
 
 use super::settings::Settings;
 use crate::exit::{self, Failure};
-use drover_control::{ControlAddr, ControlListener, ListenError, Scheme};
+use drover_control::{ControlAddr, ControlListener, ListenError, Scheme, SocketAccess};
 
-/// Opens a control channel for native clients at every address of `addrs`.
+/// Opens a control channel for native clients at every address of `addrs`; `access` is that of Unix sockets.
 ///
 /// # Errors
 /// An address is in use or cannot be bound.
-pub fn open_all(addrs: &[ControlAddr]) -> Result<Vec<ControlListener>, Failure> {
+pub fn open_all(addrs: &[ControlAddr], access: &SocketAccess) -> Result<Vec<ControlListener>, Failure> {
     addrs
         .iter()
-        .map(|addr| ControlListener::bind(addr).map_err(|error| failure(&error)))
+        .map(|addr| ControlListener::bind_for(addr, access).map_err(|error| failure(&error)))
         .collect()
 }
 

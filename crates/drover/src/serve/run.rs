@@ -96,12 +96,13 @@ fn serve_system<'a, S: Start<'a>>(settings: &'a Settings) -> Result<(), Failure>
     if let Some(choice) = fabric.choice() {
         tracing::info!("RDMA device: {choice}");
     }
-    let listeners = listen::open_all(&addrs)?;
+    let access = settings.sockets.access()?;
+    let listeners = listen::open_all(&addrs, &access)?;
     let start = S::prepare(settings)?;
     fabric.run(Serve {
         start,
         cores: settings.workers.cores.value.clone(),
-        ops: Ops::take(&settings.ops, &socket_files(settings, &listeners))?,
+        ops: Ops::take(&settings.ops, &socket_files(settings, &listeners), access.group)?,
         listeners,
         signals,
     })
@@ -111,10 +112,11 @@ fn serve_system<'a, S: Start<'a>>(settings: &'a Settings) -> Result<(), Failure>
 /// with 1024 RECVs 64 KiB, several times one client's requests in flight.
 const RING_LINES_PER_RECV: usize = 1;
 
-/// Shared memory that suits request datagrams.
+/// Shared memory that suits request datagrams, and clients that may mean harm.
 fn shm_device() -> ShmDevice {
     let mut options = ShmOptions::default();
     options.ring_lines_per_recv = RING_LINES_PER_RECV;
+    options.huge_pages_of_peers = false;
     ShmDevice::open(options)
 }
 

@@ -22,8 +22,9 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
     let own_ports_only = !inherited.is_empty() && settings.sockets.port.origin == Origin::Default;
     let mut listeners = inherited;
     if let Some(path) = &settings.sockets.unix_socket.value {
-        let mode = settings.sockets.unix_mask.value;
-        listeners.push(Listener::unix(path, mode, backlog).map_err(|error| failure(settings, &error))?);
+        let access = settings.sockets.access()?;
+        let listener = Listener::unix(path, (access.mode, access.group), backlog);
+        listeners.push(listener.map_err(|error| failure(settings, &error))?);
     }
     for (addr, tag) in tcp_addresses(settings, own_ports_only)? {
         let listener = Listener::tcp(addr, backlog).map_err(|error| failure(settings, &error))?;

@@ -17,3 +17,4 @@ mod packaging;
 mod perf;
 mod pool;
 mod syscalls;
+mod users;

@@ -89,6 +89,10 @@ impl Context<Ibv> for IbvContext {
         Some(format!("{device} port {port} GID {gid} MTU code {mtu_code}"))
     }
 
+    fn isolated(&self) -> Result<Option<IbvContext>, OpenError> {
+        self.core.tables.domain().beside()?.context().map(Some)
+    }
+
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
         Region::private(bytes, pages)
     }

@@ -69,6 +69,23 @@ impl IbvDomain {
         })
     }
 
+    /// Another domain of the same opened device, for a single context.
+    pub(crate) fn beside(&self) -> Result<IbvDomain, OpenError> {
+        let Inner {
+            opening, caps, base, ..
+        } = &*self.inner;
+        Ok(IbvDomain {
+            inner: Arc::new(Inner {
+                opening: opening.clone(),
+                caps: caps.clone(),
+                // Peers post to its queue pairs, nobody here does: it needs no register.
+                options: DomainOptions::default(),
+                base: Protection::new(base.opened()).map_err(failed("ibv_alloc_pd"))?,
+                shared: Mutex::default(),
+            }),
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.inner.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }

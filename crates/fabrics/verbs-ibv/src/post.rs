@@ -13,9 +13,12 @@ use drover_verbs::{
 };
 use std::ptr::null_mut;
 
-/// Target of requests whose remote key is unknown to this context: no device issues key 0, and no region reaches this
+/// Remote address and key of a request, as the device knows them.
+type Target = (u64, u32);
+
+/// Target of requests whose remote key is unknown to the domain: no device issues key 0, and no region reaches this
 /// address, so the responder refuses it like any wrong key.
-const NOWHERE: (u64, u32) = (!7, 0);
+const NOWHERE: Target = (!7, 0);
 
 /// Limits of a queue pair.
 #[derive(Clone, Copy)]
@@ -36,7 +39,7 @@ pub(crate) struct Built {
     pub(crate) refused: Option<PostErrorKind>,
 }
 
-/// Builds the chain of a list of one request in `chains.send`.
+/// Builds the chain of a list of one request in `chains.send`, unless it stops with [`Stop::Longer`].
 #[inline(always)]
 pub(crate) fn build_send(
     chains: &mut Chains,
@@ -44,13 +47,9 @@ pub(crate) fn build_send(
     bounds: &Bounds,
     list: &SendList,
     wr: &SendWr,
-) -> Result<(), PostErrorKind> {
+) -> Result<(), Stop> {
     let (to, sge) = &mut chains.send;
-    match bounds.fill::<true>(to, sge, &mut chains.pieces, tables, list, wr) {
-        Ok(()) => Ok(()),
-        Err(Stop::Refused(kind)) => Err(kind),
-        Err(Stop::Full) => unreachable!("there is space for the pieces of one request"),
-    }
+    bounds.fill::<true>(to, sge, &mut chains.pieces, tables, list, wr, known)
 }
 
 /// Builds a chain of as many of `wrs` as fit.
@@ -71,7 +70,7 @@ pub(crate) fn build_sends(
     for ((wr, to), sge) in wrs.iter().zip(sends.iter_mut()).zip(sges.iter_mut()) {
         next = next.wrapping_add(1);
         to.next = next;
-        match bounds.fill::<false>(to, sge, pieces, tables, list, wr) {
+        match bounds.fill::<false>(to, sge, pieces, tables, list, wr, learned) {
             Ok(()) => {
                 count += 1;
                 signaled += u32::from(wr.signaled);
@@ -80,7 +79,7 @@ pub(crate) fn build_sends(
                 refused = Some(kind);
                 break;
             }
-            Err(Stop::Full) => break,
+            Err(Stop::Full | Stop::Longer) => break,
         }
     }
     if count > 0 {
@@ -163,10 +162,14 @@ fn element(sge: &Sge) -> ffi::Sge {
 }
 
 /// Reason for ending a chain before its list.
-enum Stop {
+pub(crate) enum Stop {
     Refused(PostErrorKind),
     /// No space for the pieces of the next request, which begins the next chain.
     Full,
+    /// A request alone that only a longer chain can have: its payload has several pieces, or this context does not know
+    /// its remote key, which another one may have imported. Both take calls, which would cost every post the registers
+    /// that they may change.
+    Longer,
 }
 
 impl From<PostErrorKind> for Stop {
@@ -177,7 +180,8 @@ impl From<PostErrorKind> for Stop {
 
 impl Bounds {
     /// Fills `to` from the request `wr`, with its element in `sge` or, if it has several, in `pieces`. `ALONE`: the
-    /// request is a chain of its own.
+    /// request is a chain of its own. `find` looks its remote address up.
+    #[expect(clippy::too_many_arguments, reason = "parts of one request and where they go")]
     #[inline(always)]
     fn fill<const ALONE: bool>(
         &self,
@@ -187,9 +191,10 @@ impl Bounds {
         tables: &Tables,
         list: &SendList,
         wr: &SendWr,
+        find: impl Fn(&Tables, RemoteAddr) -> Result<Target, Stop>,
     ) -> Result<(), Stop> {
         to.wr_id = wr.wr_id.0;
-        self.aim(to, tables, &wr.op)?;
+        self.aim(to, tables, wr, find)?;
         let flags = (u32::from(wr.fence) * ffi::SEND_FENCE) | (u32::from(wr.signaled) * ffi::SEND_SIGNALED);
         to.sg_list = sge;
         match wr.payload {
@@ -198,10 +203,6 @@ impl Bounds {
                 to.num_sge = 0;
             }
             Payload::Inline { start, len } => {
-                // READs and atomics have no bytes to send.
-                if to.opcode >= ffi::WR_RDMA_READ {
-                    return Err(PostErrorKind::NotSupported.into());
-                }
                 if len as usize > self.inline_bytes {
                     return Err(PostErrorKind::InlineTooLong.into());
                 }
@@ -222,7 +223,7 @@ impl Bounds {
             Payload::Gather { start, count } => {
                 to.send_flags = flags;
                 if ALONE {
-                    pieces.clear();
+                    return Err(Stop::Longer);
                 }
                 self.gather(to, pieces, list.sges(start, count))?;
             }
@@ -254,42 +255,60 @@ impl Bounds {
 
     /// Sets opcode, immediate data and target.
     #[inline(always)]
-    fn aim(&self, to: &mut ffi::SendWr, tables: &Tables, op: &SendOp) -> Result<(), PostErrorKind> {
+    fn aim(
+        &self,
+        to: &mut ffi::SendWr,
+        tables: &Tables,
+        wr: &SendWr,
+        find: impl Fn(&Tables, RemoteAddr) -> Result<Target, Stop>,
+    ) -> Result<(), Stop> {
         let connected = self.kind != QpKind::Ud;
         let reliable = self.kind == QpKind::Rc;
-        match *op {
+        match wr.op {
             SendOp::Send { dest, imm } => {
                 to.opcode = with_imm(to, imm, ffi::WR_SEND, ffi::WR_SEND_WITH_IMM);
                 match (connected, dest) {
                     (true, None) => {}
-                    (true, Some(_)) => return Err(PostErrorKind::BadAddress),
+                    (true, Some(_)) => return Err(PostErrorKind::BadAddress.into()),
                     (false, dest) => to.wr.ud = datagram(tables, dest)?,
                 }
             }
             SendOp::Write { remote, imm } if connected => {
                 to.opcode = with_imm(to, imm, ffi::WR_RDMA_WRITE, ffi::WR_RDMA_WRITE_WITH_IMM);
-                to.wr.rdma = rdma(tables, remote);
+                to.wr.rdma = rdma(find(tables, remote)?);
             }
             SendOp::Read { remote } if reliable => {
+                has_no_bytes(&wr.payload)?;
                 to.opcode = ffi::WR_RDMA_READ;
-                to.wr.rdma = rdma(tables, remote);
+                to.wr.rdma = rdma(find(tables, remote)?);
             }
             SendOp::CompareSwap {
                 remote,
                 compare,
                 swap,
             } if reliable && self.atomics => {
+                has_no_bytes(&wr.payload)?;
                 to.opcode = ffi::WR_ATOMIC_CMP_AND_SWP;
-                to.wr.atomic = atomic(tables, remote, compare, swap);
+                to.wr.atomic = atomic(find(tables, remote)?, compare, swap);
             }
             SendOp::FetchAdd { remote, add } if reliable && self.atomics => {
+                has_no_bytes(&wr.payload)?;
                 to.opcode = ffi::WR_ATOMIC_FETCH_AND_ADD;
-                to.wr.atomic = atomic(tables, remote, add, 0);
+                to.wr.atomic = atomic(find(tables, remote)?, add, 0);
             }
-            SendOp::MaskedCompareSwap { .. } => return Err(PostErrorKind::NoMaskedAtomics),
-            _ => return Err(PostErrorKind::NotSupported),
+            SendOp::MaskedCompareSwap { .. } => return Err(PostErrorKind::NoMaskedAtomics.into()),
+            _ => return Err(PostErrorKind::NotSupported.into()),
         }
         Ok(())
+    }
+}
+
+/// Refuses inline bytes with READs and atomics, which send none.
+#[inline(always)]
+fn has_no_bytes(payload: &Payload) -> Result<(), PostErrorKind> {
+    match payload {
+        Payload::Inline { len: 1.., .. } => Err(PostErrorKind::NotSupported),
+        _ => Ok(()),
     }
 }
 
@@ -305,23 +324,29 @@ fn with_imm(to: &mut ffi::SendWr, imm: Option<Imm>, without: u32, with: u32) -> 
     }
 }
 
+/// `remote` with the device's key, if this context knows it.
 #[inline(always)]
-fn translated(tables: &Tables, remote: RemoteAddr) -> (u64, u32) {
-    match tables.remote(remote.rkey) {
+fn known(tables: &Tables, remote: RemoteAddr) -> Result<Target, Stop> {
+    let rkey = tables.remotes.find(remote.rkey).ok_or(Stop::Longer)?;
+    Ok((remote.offset, rkey))
+}
+
+/// `remote` with the device's key, if the domain knows it.
+#[inline(always)]
+fn learned(tables: &Tables, remote: RemoteAddr) -> Result<Target, Stop> {
+    Ok(match tables.remote(remote.rkey) {
         Some(rkey) => (remote.offset, rkey),
         None => NOWHERE,
-    }
+    })
 }
 
 #[inline(always)]
-fn rdma(tables: &Tables, remote: RemoteAddr) -> ffi::Rdma {
-    let (remote_addr, rkey) = translated(tables, remote);
+fn rdma((remote_addr, rkey): Target) -> ffi::Rdma {
     ffi::Rdma { remote_addr, rkey }
 }
 
 #[inline(always)]
-fn atomic(tables: &Tables, remote: RemoteAddr, compare_add: u64, swap: u64) -> ffi::Atomic {
-    let (remote_addr, rkey) = translated(tables, remote);
+fn atomic((remote_addr, rkey): Target, compare_add: u64, swap: u64) -> ffi::Atomic {
     ffi::Atomic {
         remote_addr,
         compare_add,

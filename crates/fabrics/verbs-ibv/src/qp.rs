@@ -5,7 +5,7 @@ use crate::agree::{Agreed, Agreement, MtuMismatch, agree};
 use crate::chain::{SGE_MAX, index_of};
 use crate::core::Core;
 use crate::ffi;
-use crate::post::{Bounds, build_recv, build_send, build_sends, post_recvs, refusal};
+use crate::post::{Bounds, Stop, build_recv, build_send, build_sends, post_recvs, refusal};
 use crate::raw::Pair;
 use crate::rnr;
 use crate::watch::Link;
@@ -179,24 +179,30 @@ impl IbvQp {
         self.link.raw.modify(&mut attr, mask)
     }
 
-    /// Posts a list of one request, the common case: a reply, or a single request of a client.
+    /// Posts a list of one request, the common case: a reply, or a single request of a client. `None`: nothing was done,
+    /// because the request is to be posted by [`post_list`](IbvQp::post_list).
     #[inline(always)]
-    fn post_one(&mut self, list: &SendList, wr: &SendWr) -> Result<(), PostError> {
+    fn post_one(&mut self, list: &SendList, wr: &SendWr) -> Option<Result<(), PostError>> {
         // SAFETY: one thread, and no call until the end of this function borrows again.
         let chains = unsafe { self.core.chains.borrow_mut() };
-        if let Err(kind) = build_send(chains, &self.core.tables, &self.bounds, list, wr) {
-            return refused(0, kind);
+        match build_send(chains, &self.core.tables, &self.bounds, list, wr) {
+            Ok(()) => {}
+            Err(Stop::Refused(kind)) => return Some(refused(0, kind)),
+            Err(Stop::Longer) => return None,
+            Err(Stop::Full) => unreachable!("there is space for the pieces of one request"),
         }
         let bad = &mut chains.bad_send;
         // SAFETY: `build_send` made one request with an element in `chains` and a payload in `list`; both are borrowed
         // until the end of this function.
-        match unsafe { self.link.raw.post_send(&mut chains.send.0, bad) } {
-            0 => {
-                self.link.posted(wr.signaled.into());
-                Ok(())
-            }
-            errno => refused(0, refusal(errno)),
-        }
+        Some(
+            match unsafe { self.link.raw.post_send(&mut chains.send.0, bad) } {
+                0 => {
+                    self.link.posted(wr.signaled.into());
+                    Ok(())
+                }
+                errno => refused(0, refusal(errno)),
+            },
+        )
     }
 
     /// Posts a list of any length in as few chains as possible, usually one.
@@ -381,10 +387,12 @@ impl QueuePair<Ibv> for IbvQp {
 
     #[inline]
     fn post_send(&mut self, _cpu: &NativeCpu, list: &SendList) -> Result<(), PostError> {
-        match list.wrs() {
-            [wr] => self.post_one(list, wr),
-            _ => self.post_list(list),
+        if let [wr] = list.wrs()
+            && let Some(result) = self.post_one(list, wr)
+        {
+            return result;
         }
+        self.post_list(list)
     }
 
     #[inline]

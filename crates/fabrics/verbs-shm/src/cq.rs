@@ -8,7 +8,7 @@ use crate::qp::Queue;
 use crate::recv::RecvQueue;
 use drover_base::Cpu;
 use drover_mem::NativeCpu;
-use drover_verbs::{CompletionQueue, Wc};
+use drover_verbs::{CompletionQueue, Qpn, Wc};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -156,6 +156,11 @@ impl CqShared {
         self.state.borrow_mut().lanes.remove_all_of(queue);
     }
 
+    /// Drops the lane of `queue` whose sender has this name.
+    pub(crate) fn drop_sender(&self, queue: &Queue, sender: Qpn) {
+        self.state.borrow_mut().lanes.remove_sender(queue, sender);
+    }
+
     /// Registers `queue` as having waiting requests: polls retry them.
     pub(crate) fn add_waiting(&self, queue: &Rc<Queue>) {
         self.waiting.borrow_mut().push(queue.clone());
@@ -232,14 +237,12 @@ impl CqShared {
 
 impl State {
     /// Moves kept completions to `wcs`; returns their number.
-    #[inline(never)]
+    #[inline(always)]
     fn take_ready(&mut self, wcs: &mut [Wc]) -> usize {
-        let mut n = 0;
-        while n < wcs.len()
-            && let Some(entry) = self.ready.pop_front()
-        {
-            wcs[n] = entry.wc;
-            n += 1;
+        let n = wcs.len().min(self.ready.len());
+        for wc in &mut wcs[..n] {
+            let entry = self.ready.pop_front().expect("there are so many");
+            *wc = entry.wc;
             if let Some(Some(retired)) = self.senders.get(entry.sender as usize) {
                 retired.set(entry.up_to);
             }

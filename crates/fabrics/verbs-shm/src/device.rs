@@ -28,6 +28,14 @@ pub struct ShmOptions {
     /// pair with a shared receive queue it always has 256. The system backs a ring with memory as messages first reach
     /// each page; in use, messages cycle through the whole ring.
     pub ring_lines_per_recv: usize,
+    /// Whether regions of peers may be files, as those of memory nodes are that outlive their process. A file can be
+    /// shortened by anybody who may write to it, which kills all processes that have it mapped; so it is for peers that are
+    /// trusted anyway. Default: no.
+    pub accepts_files: bool,
+    /// Whether peers' memory may be of reserved huge pages. Default: yes. A peer can punch holes into its memory and use up the
+    /// reserve; who touches such a hole then is killed by the system (SIGBUS). So a server of peers that it need not trust
+    /// takes ordinary pages only.
+    pub huge_pages_of_peers: bool,
 }
 
 impl Default for ShmOptions {
@@ -36,6 +44,8 @@ impl Default for ShmOptions {
             seed: entropy(),
             park_max: Ns::from_s(1),
             ring_lines_per_recv: 12,
+            accepts_files: false,
+            huge_pages_of_peers: true,
         }
     }
 }
@@ -85,6 +95,14 @@ impl Default for ShmDevice {
 }
 
 impl ShmDevice {
+    /// A device for memory nodes and their clients, which [trust each other](ShmOptions::accepts_files).
+    pub fn of_pool() -> ShmDevice {
+        ShmDevice::open(ShmOptions {
+            accepts_files: true,
+            ..ShmOptions::default()
+        })
+    }
+
     /// Whether this process may not have the kernel run barriers on other threads (`membarrier`). Then every post of its
     /// connections has a full fence, so that a peer can shut it out, and its sleeps are short.
     pub fn posts_are_fenced() -> bool {

@@ -11,7 +11,7 @@ use drover_verbs::provide::Keys;
 use drover_verbs::{
     Access, Caps, Domain, DoorbellReport, Export, ImportError, OpenError, RegisterError, RemoteRegion,
 };
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -66,12 +66,14 @@ pub(crate) fn identity(fd: &OwnedFd) -> Result<Identity, ImportError> {
     Ok((stat.st_dev as u64, stat.st_ino as u64))
 }
 
-/// Maps `len` bytes of the file behind `fd`.
+/// Maps `len` bytes of the file behind `fd`, which nobody can shorten.
 pub(crate) fn map(fd: &OwnedFd, len: usize, writable: bool) -> Result<Region, ImportError> {
-    let copy = fd
-        .try_clone()
-        .map_err(|source| ImportError::System { what: "dup", source })?;
-    Ok(Region::from_fd(copy, len, writable)?)
+    Ok(Region::from_fd(copy(fd)?, len, writable)?)
+}
+
+fn copy(fd: &OwnedFd) -> Result<OwnedFd, ImportError> {
+    let copy = fd.try_clone();
+    copy.map_err(|source| ImportError::System { what: "dup", source })
 }
 
 fn is_writable(access: Access) -> bool {
@@ -109,7 +111,18 @@ impl ShmDomain {
 
     /// The bell behind `fd`, mapped now unless it already is.
     pub(crate) fn bell(&self, fd: &OwnedFd) -> Result<Arc<BellPage>, ImportError> {
+        self.check_pages(fd)?;
         self.lock().bell(fd)
+    }
+
+    /// Refuses memory whose pages may vanish, where that matters.
+    pub(crate) fn check_pages(&self, fd: &OwnedFd) -> Result<(), ImportError> {
+        if !self.inner.options.huge_pages_of_peers && Region::is_of_huge_pages(fd.as_fd())? {
+            return Err(ImportError::Malformed {
+                reason: "memory of reserved huge pages, of which a peer can take one away: use ordinary pages",
+            });
+        }
+        Ok(())
     }
 }
 
@@ -127,7 +140,13 @@ impl Shared {
     }
 
     /// The mapping of the region behind `fd`, made now unless there is one with the same rights.
-    fn region(&self, fd: &OwnedFd, len: u64, access: Access) -> Result<(Region, Identity), ImportError> {
+    fn region(
+        &self,
+        fd: &OwnedFd,
+        len: u64,
+        access: Access,
+        accepts_files: bool,
+    ) -> Result<(Region, Identity), ImportError> {
         let identity = identity(fd)?;
         let same = |known: &&Import| {
             (known.identity, known.len) == (identity, len) && is_writable(known.access) == is_writable(access)
@@ -138,7 +157,11 @@ impl Shared {
         let bytes = usize::try_from(len).map_err(|_| ImportError::Malformed {
             reason: "a region beyond the address space",
         })?;
-        Ok((map(fd, bytes, is_writable(access))?, identity))
+        let region = match accepts_files {
+            true => Region::from_trusted_fd(copy(fd)?, bytes, is_writable(access))?,
+            false => map(fd, bytes, is_writable(access))?,
+        };
+        Ok((region, identity))
     }
 }
 
@@ -170,9 +193,12 @@ impl Domain<Shm> for ShmDomain {
             reason: "a region's export has its descriptor first",
         };
         let fd = export.fds.first().ok_or(missing)?;
+        for fd in &export.fds {
+            self.check_pages(fd)?;
+        }
         let shared = &mut *self.lock();
         let (len, access) = (decoded.len, decoded.access);
-        let (region, identity) = shared.region(fd, len, access)?;
+        let (region, identity) = shared.region(fd, len, access, self.inner.options.accepts_files)?;
         let mut watches = Vec::new();
         for watch in &decoded.watches {
             let bell = shared.bell(&export.fds[usize::from(watch.bell_fd)])?;

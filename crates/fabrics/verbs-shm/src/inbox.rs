@@ -21,7 +21,23 @@ pub(crate) struct Inbox {
     serial: u64,
     /// Whether the sender, present or future, holds a lock on its file.
     ticketed: bool,
+    /// Who sends through a lane of one sender.
+    sender: Option<Sender>,
 }
+
+/// Who sends through a lane of one sender. What the sender writes does not decide it: a peer writes what it wants.
+#[derive(Clone, Copy)]
+struct Sender {
+    /// The number that completions carry: no queue pair has it, and no other lane into this one.
+    name: Qpn,
+    /// The number that messages must carry: that of the first one. [`UNHEARD`]: none has come.
+    claim: u32,
+}
+
+/// No number of a queue pair.
+const UNHEARD: u32 = u32::MAX;
+/// Bit of all names, and of no number of a queue pair.
+const NAME: u32 = 1 << 31;
 
 /// Result of one check of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,15 +74,32 @@ impl Step {
 }
 
 impl Inbox {
-    pub(crate) fn new(lane: LaneConsumer, queue: Rc<Queue>, serial: u64, ticketed: bool) -> Inbox {
+    /// `named`: a lane of one sender, which must not pass for another.
+    pub(crate) fn new(
+        lane: LaneConsumer,
+        queue: Rc<Queue>,
+        serial: u64,
+        ticketed: bool,
+        named: bool,
+    ) -> Inbox {
         let kind = queue.kind();
+        let sender = named.then_some(Sender {
+            name: Qpn(NAME | serial as u32),
+            claim: UNHEARD,
+        });
         Inbox {
             lane,
             queue,
             kind,
             serial,
             ticketed,
+            sender,
         }
+    }
+
+    /// The number that completions carry if the lane is for one sender.
+    pub(crate) fn sender_name(&self) -> Option<Qpn> {
+        self.sender.map(|sender| sender.name)
     }
 
     pub(crate) fn serial(&self) -> u64 {
@@ -143,17 +176,26 @@ impl Inbox {
     /// Returns their number and why it stopped. Values that are the same for all messages are looked up once.
     #[inline(always)]
     pub(crate) fn take_plain(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, Stop) {
-        match self.kind {
-            QpKind::Ud => self.take_plain_of::<true>(tables, wcs),
-            _ => self.take_plain_of::<false>(tables, wcs),
+        match (self.kind, &self.sender) {
+            (QpKind::Ud, None) => self.take_plain_of::<true, false>(tables, wcs),
+            (QpKind::Ud, Some(_)) => self.take_plain_of::<true, true>(tables, wcs),
+            _ => self.take_plain_of::<false, false>(tables, wcs),
         }
     }
 
-    /// [`take_plain`](Inbox::take_plain) of a datagram queue pair or of a connected one. A function of its own, because the
-    /// loop needs all registers.
+    /// [`take_plain`](Inbox::take_plain) of a datagram queue pair, of one lane's sender or not, or of a connected one. A
+    /// function of its own, because the loop needs all registers.
     #[inline(never)]
-    fn take_plain_of<const UD: bool>(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, Stop) {
+    fn take_plain_of<const UD: bool, const NAMED: bool>(
+        &mut self,
+        tables: &Tables,
+        wcs: &mut [Wc],
+    ) -> (usize, Stop) {
         let gap = if UD { GRH_BYTES } else { 0 };
+        let sender = self.sender.unwrap_or(Sender {
+            name: Qpn(0),
+            claim: UNHEARD,
+        });
         let (qkey, qpn) = (self.queue.qkey(), self.queue.qpn());
         let mut run = self.lane.run();
         let mut recvs = self.queue.recvs().borrow_mut();
@@ -181,6 +223,9 @@ impl Inbox {
             if sge.lkey != lkey || byte_len > sge.len || (UD && head.qkey != qkey) {
                 break;
             }
+            if NAMED && head.src_qpn != sender.claim {
+                break;
+            }
             let (at, to) = (word * 8 + HEAD_BYTES, sge.offset as usize + gap);
             // SAFETY: the line is inside the lane (`Geometry` returned it) and the payload inside the line; the RECV's
             // bytes, at least as many, are inside `memory`, which is writable, or `are_good` would have said no.
@@ -192,7 +237,7 @@ impl Inbox {
                 byte_len,
                 imm: (head.flags != 0).then_some(Imm(head.imm)),
                 qpn,
-                src_qpn: Qpn(head.src_qpn),
+                src_qpn: if NAMED { sender.name } else { Qpn(head.src_qpn) },
             };
             recv_left.next();
             run.next_plain();
@@ -220,6 +265,14 @@ impl Inbox {
         let is_ud = self.kind == QpKind::Ud;
         if is_ud && head.qkey != self.queue.qkey() {
             return self.skip(head, &core.counters.bad_qkey);
+        }
+        if let Some(sender) = &mut self.sender
+            && head.src_qpn != sender.claim
+        {
+            if sender.claim != UNHEARD {
+                return self.skip(head, &core.counters.forged_sender);
+            }
+            sender.claim = head.src_qpn;
         }
         let mut recvs = self.queue.recvs().borrow_mut();
         let Some(recv) = recvs.front() else {
@@ -284,7 +337,7 @@ impl Inbox {
             byte_len: if is_write { head.qkey } else { byte_len },
             imm: (head.flags & Head::IMM != 0).then_some(Imm(head.imm)),
             qpn: self.queue.qpn(),
-            src_qpn: Qpn(head.src_qpn),
+            src_qpn: self.sender_name().unwrap_or(Qpn(head.src_qpn)),
         }
     }
 

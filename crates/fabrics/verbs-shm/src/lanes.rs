@@ -3,6 +3,7 @@
 use crate::inbox::Inbox;
 use crate::qp::Queue;
 use drover_base::Ns;
+use drover_verbs::Qpn;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -189,6 +190,13 @@ impl Lanes {
             if self.inboxes[index].is_of(queue) {
                 self.remove(index);
             }
+        }
+    }
+
+    pub(crate) fn remove_sender(&mut self, queue: &Queue, sender: Qpn) {
+        let is_it = |inbox: &Inbox| inbox.is_of(queue) && inbox.sender_name() == Some(sender);
+        if let Some(index) = self.inboxes.iter().position(is_it) {
+            self.remove(index);
         }
     }
 

@@ -183,7 +183,12 @@ impl Queue {
         });
         if let Some(lane) = &queue.lane {
             let dormant = !queue.has_srq;
-            queue.receive_from(lane.memory.region().clone(), lane.geometry, dormant, false);
+            queue.receive_from(
+                lane.memory.region().clone(),
+                lane.geometry,
+                dormant,
+                (false, false),
+            );
         }
         if let Some(cqs) = &queue.srq_cqs {
             cqs.borrow_mut().push(queue.recv_cq.clone());
@@ -207,23 +212,52 @@ impl Queue {
         &self.recvs
     }
 
-    fn receive_from(&self, region: Region, geometry: Geometry, dormant: bool, ticketed: bool) {
+    fn receive_from(
+        &self,
+        region: Region,
+        geometry: Geometry,
+        dormant: bool,
+        (ticketed, named): (bool, bool),
+    ) -> Option<Qpn> {
         let this = self.this.upgrade().expect("a queue pair in use");
         let serial = self.lanes_made.replace(self.lanes_made.get() + 1);
         let lane = LaneConsumer::new(LaneMemory::new(region, geometry), geometry);
-        let inbox = Inbox::new(lane, this, serial, ticketed);
+        let inbox = Inbox::new(lane, this, serial, ticketed, named);
+        let name = inbox.sender_name();
         self.recv_cq.add_lane(inbox, dormant);
+        name
     }
 
-    /// Creates a lane into a UD queue pair, and its ticket.
-    fn lane_for_a_sender(&self) -> Result<(Geometry, OwnedFd), AllocError> {
+    /// Creates a lane into a UD queue pair, and its ticket. Messages through a lane that is `named` carry the number that is
+    /// returned, instead of the one that their sender writes.
+    fn lane_for_a_sender(&self, named: bool) -> Result<(Geometry, OwnedFd, Option<Qpn>), AllocError> {
         self.recv_cq.reap(self);
         let lane = OwnLane::create(&self.core, self.recv_depth, 0)?;
         let fd = lane.descriptor()?;
         let ticket = ticket(&fd, FlockOperation::NonBlockingLockExclusive);
         let region = lane.memory.region().clone();
-        self.receive_from(region, lane.geometry, false, ticket.is_some());
-        Ok((lane.geometry, ticket.unwrap_or(fd)))
+        let name = self.receive_from(region, lane.geometry, false, (ticket.is_some(), named));
+        Ok((lane.geometry, ticket.unwrap_or(fd), name))
+    }
+
+    fn export(&self, named: bool) -> Result<(Export, Option<Qpn>), AllocError> {
+        let (geometry, fd, name) = match &self.lane {
+            Some(lane) => (lane.geometry, lane.ticket()?, None),
+            None => self.lane_for_a_sender(named)?,
+        };
+        let export = QpExport {
+            kind: self.kind,
+            qpn: self.qpn.0,
+            qkey: self.qkey,
+            ring_shift: geometry.shift() as u8,
+            recv_slots: geometry.recv_slots() as u32,
+            needs_fences: !self.core.bell.has_barrier(),
+        };
+        let export = Export {
+            bytes: wire::encode_qp(&export),
+            fds: vec![Arc::new(fd), self.core.bell.fd()],
+        };
+        Ok((export, name))
     }
 
     /// Observes the lane, because RECVs are being posted.
@@ -426,23 +460,16 @@ impl QueuePair<Shm> for ShmQp {
     /// For UD, one export serves one sender: every call creates a lane. For RC and UC, all calls return the same lane,
     /// which one peer can use.
     fn export(&self) -> Result<Export, AllocError> {
-        let queue = &*self.queue;
-        let (geometry, fd) = match &queue.lane {
-            Some(lane) => (lane.geometry, lane.ticket()?),
-            None => queue.lane_for_a_sender()?,
-        };
-        let export = QpExport {
-            kind: queue.kind,
-            qpn: queue.qpn.0,
-            qkey: queue.qkey,
-            ring_shift: geometry.shift() as u8,
-            recv_slots: geometry.recv_slots() as u32,
-            needs_fences: !queue.core.bell.has_barrier(),
-        };
-        Ok(Export {
-            bytes: wire::encode_qp(&export),
-            fds: vec![Arc::new(fd), queue.core.bell.fd()],
-        })
+        let (export, _) = self.queue.export(false)?;
+        Ok(export)
+    }
+
+    fn export_for_sender(&self) -> Result<(Export, Option<Qpn>), AllocError> {
+        self.queue.export(true)
+    }
+
+    fn forget_sender(&mut self, sender: Qpn) {
+        self.queue.recv_cq.drop_sender(&self.queue, sender);
     }
 
     fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
@@ -587,6 +614,7 @@ pub(crate) fn import_lane(
         Geometry::new(u32::from(qp.ring_shift), qp.recv_slots as usize).ok_or(ImportError::Malformed {
             reason: "a ring beyond reason",
         })?;
+    core.domain.check_pages(lane_fd)?;
     let region = map(lane_fd, geometry.bytes(), true)?;
     let bell = core.bells.borrow_mut().adopt(&core.domain.bell(bell_fd)?);
     Ok((

@@ -11,6 +11,9 @@ pub struct ShmStats {
     pub dropped_no_recv: u64,
     /// Received: datagrams dropped because their queue key is not that of the queue pair.
     pub dropped_bad_qkey: u64,
+    /// Received: datagrams dropped because they carry another sender's number than earlier ones through the same lane of
+    /// [one sender](drover_verbs::QueuePair::export_for_sender).
+    pub dropped_forged_sender: u64,
     /// Received: datagrams and UC messages dropped because they are longer than their RECV.
     pub dropped_too_long: u64,
     /// Sent: datagrams and UC messages lost because the receiver's ring was full.
@@ -34,6 +37,7 @@ pub struct ShmStats {
 pub(crate) struct Counters {
     pub(crate) no_recv: Cell<u64>,
     pub(crate) bad_qkey: Cell<u64>,
+    pub(crate) forged_sender: Cell<u64>,
     pub(crate) too_long: Cell<u64>,
     pub(crate) ring_full: Cell<u64>,
     pub(crate) no_qp: Cell<u64>,
@@ -51,6 +55,7 @@ impl Counters {
         ShmStats {
             dropped_no_recv: self.no_recv.get(),
             dropped_bad_qkey: self.bad_qkey.get(),
+            dropped_forged_sender: self.forged_sender.get(),
             dropped_too_long: self.too_long.get(),
             dropped_ring_full: self.ring_full.get(),
             dropped_no_qp: self.no_qp.get(),

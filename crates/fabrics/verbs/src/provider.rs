@@ -76,6 +76,16 @@ pub trait Context<P: Provider>: 'static {
         None
     }
 
+    /// Another context of this thread, in a protection domain of its own: what is registered in it can be reached through
+    /// its own queue pairs alone, whatever keys a peer guesses. For what belongs to one peer that others must not touch.
+    /// `None`: the fabric needs none for that, as shared memory, where a peer maps only what it was given.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the device lacks resources.
+    fn isolated(&self) -> Result<Option<P::Context>, OpenError> {
+        Ok(None)
+    }
+
     /// Allocates zeroed memory that this fabric can register with any rights, for example shared memory. The length is
     /// rounded up to whole pages.
     ///
@@ -365,6 +375,22 @@ pub trait QueuePair<P: Provider>: 'static {
     /// # Errors
     /// [`AllocError`] if the process is out of memory or file descriptors.
     fn export(&self) -> Result<Export, AllocError>;
+
+    /// As [`export`](QueuePair::export), for a sender of datagrams that must not pass for another one. Also returns the
+    /// number that completions of its messages carry as [`Wc::src_qpn`], which no other sender has, whatever it writes.
+    /// `None`: they carry the number of the sender's queue pair, for which the sender's card vouches.
+    ///
+    /// # Errors
+    /// As [`export`](QueuePair::export).
+    fn export_for_sender(&self) -> Result<(Export, Option<Qpn>), AllocError> {
+        Ok((self.export()?, None))
+    }
+
+    /// Takes the export of a [sender](QueuePair::export_for_sender) back, by the number that its completions carry: nothing
+    /// arrives through it any more, and it costs no memory, even if the sender holds on to it.
+    fn forget_sender(&mut self, sender: Qpn) {
+        let _ = sender;
+    }
 
     /// Connects an RC or UC queue pair to the one that `peer` names. Both ends call it, once.
     ///

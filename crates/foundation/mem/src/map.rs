@@ -119,6 +119,17 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
+/// The file system of reserved pages says their length for that of a block.
+fn is_huge(stat: &rustix::fs::Stat) -> bool {
+    stat.st_blksize as usize >= HUGE_BYTES
+}
+
+/// Whether `fd` is memory of reserved huge pages.
+pub(crate) fn is_of_huge_pages(fd: BorrowedFd<'_>) -> Result<bool, AllocError> {
+    let stat = rustix::fs::fstat(fd).map_err(|e| AllocError::Memfd { source: e.into() })?;
+    Ok(is_huge(&stat))
+}
+
 impl Mapping {
     /// Private anonymous memory, zeroed lazily by the kernel.
     pub(crate) fn private(bytes: usize, wish: PageWish) -> Result<Mapping, AllocError> {
@@ -241,8 +252,13 @@ impl Mapping {
     }
 
     /// Maps a descriptor that a peer passed. Refuses memory that is shorter than announced or that its owner could
-    /// still shrink.
-    pub(crate) fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Mapping, AllocError> {
+    /// still shrink, unless the caller trusts the owner and all who may write to the file.
+    pub(crate) fn from_fd(
+        fd: OwnedFd,
+        bytes: usize,
+        writable: bool,
+        is_trusted: bool,
+    ) -> Result<Mapping, AllocError> {
         let len = checked_len(bytes)?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| AllocError::Memfd { source: e.into() })?;
         let actual = stat.st_size as u64;
@@ -252,12 +268,13 @@ impl Mapping {
                 actual,
             });
         }
-        let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|e| AllocError::Memfd { source: e.into() })?;
-        if !seals.contains(SealFlags::SHRINK) {
+        // Files on disks have no seals at all.
+        let seals = rustix::fs::fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
+        if !is_trusted && !seals.contains(SealFlags::SHRINK) {
             let source = std::io::Error::other("the descriptor is not sealed against shrinking");
             return Err(AllocError::Memfd { source });
         }
-        let kind = if stat.st_blksize as usize >= HUGE_BYTES {
+        let kind = if is_huge(&stat) {
             PageKind::Huge
         } else {
             PageKind::Small
@@ -312,11 +329,16 @@ impl Mapping {
             kind,
             source,
         })?;
+        // Who gets the descriptor maps the file from its beginning.
+        let fd = match offset {
+            0 => Some(rustix::io::dup(file).map_err(reserve)?),
+            _ => None,
+        };
         Ok(Mapping {
             base,
             len,
             kind,
-            fd: None,
+            fd,
             writable: true,
             is_private: false,
         })

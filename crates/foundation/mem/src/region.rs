@@ -3,7 +3,7 @@
 use crate::map::{AllocError, Mapping, PageKind, PageWish};
 use crate::{LINE_BYTES, RawRegion, arch, observe};
 use drover_base::{Cpu, Line};
-use rustix::fd::OwnedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -66,7 +66,25 @@ impl Region {
     /// [`AllocError`] if `bytes` is 0, the memory is shorter than that, it is not sealed against shrinking, or
     /// `writable` is true and the peer shared it read-only.
     pub fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Region, AllocError> {
-        Ok(Region::new(Mapping::from_fd(fd, bytes, writable)?))
+        Ok(Region::new(Mapping::from_fd(fd, bytes, writable, false)?))
+    }
+
+    /// As [`from_fd`](Region::from_fd), also for a [file](Region::file), which cannot be sealed: anybody who may write to it
+    /// can shorten it, and so kill this process (SIGBUS). For peers that are trusted with more than that.
+    ///
+    /// # Errors
+    /// As [`from_fd`](Region::from_fd).
+    pub fn from_trusted_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Region, AllocError> {
+        Ok(Region::new(Mapping::from_fd(fd, bytes, writable, true)?))
+    }
+
+    /// Whether a descriptor that a peer passed is of reserved huge pages. Of such memory a peer can take a page away again and
+    /// use up the reserve: then the next access to it kills this process (SIGBUS).
+    ///
+    /// # Errors
+    /// [`AllocError`] if the descriptor cannot be examined.
+    pub fn is_of_huge_pages(fd: BorrowedFd<'_>) -> Result<bool, AllocError> {
+        crate::map::is_of_huge_pages(fd)
     }
 
     /// Maps `bytes`, rounded up to whole pages, of a file from `offset` on, a multiple of the page size: stores go to
@@ -80,9 +98,9 @@ impl Region {
         Ok(Region::new(Mapping::file(file, offset, bytes)?))
     }
 
-    /// A new descriptor of this memory, to pass to a peer; `None` unless [`shared`](Region::shared) allocated it. If
-    /// `writable` is false, the memory is sealed first: no process can map it for writing from then on (existing
-    /// mappings, ours included, can still write).
+    /// A new descriptor of this memory, to pass to a peer; `None` unless [`shared`](Region::shared) allocated it, or it is a
+    /// [file](Region::file) from its beginning. If `writable` is false, the memory is sealed first, which a file cannot be:
+    /// no process can map it for writing from then on (existing mappings, ours included, can still write).
     ///
     /// # Errors
     /// [`AllocError`] if the system refuses the seal or the duplicate.
@@ -104,13 +122,12 @@ impl Region {
     }
 
     /// Whether [`share`](Region::share) can pass this region to peers: only if [`shared`](Region::shared) allocated it
-    /// in this process.
+    /// in this process, or it is a [file](Region::file) from its beginning.
     pub fn is_shared(&self) -> bool {
         self.mapping.fd.is_some()
     }
 
-    /// Descriptor of the memory, for locks on it; `None` unless [`shared`](Region::shared) allocated it in this
-    /// process.
+    /// Descriptor of the memory, for locks on it; `None` unless it [can be shared](Region::is_shared).
     pub fn fd(&self) -> Option<rustix::fd::BorrowedFd<'_>> {
         self.mapping.fd.as_ref().map(rustix::fd::AsFd::as_fd)
     }

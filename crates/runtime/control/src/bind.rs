@@ -3,6 +3,7 @@
 //! A server holds a lock on `PATH.lock` while it lives; the system releases the lock with the process. Only the holder
 //! of the lock may remove a socket file, so two servers that start at once cannot remove each other's.
 
+use super::access::SocketAccess;
 use super::addr::{ControlAddr, Endpoint};
 use super::frame::refusal;
 use super::runtime_dir::{make_private, runtime_dir};
@@ -75,8 +76,16 @@ impl ControlListener {
     /// # Errors
     /// [`ListenError`] if the address is in use, its path is a file other than a socket, or a system call fails.
     pub fn bind(addr: &ControlAddr) -> Result<ControlListener, ListenError> {
+        ControlListener::bind_for(addr, &SocketAccess::default())
+    }
+
+    /// As [`bind`](ControlListener::bind); `access` says who may connect to a Unix socket.
+    ///
+    /// # Errors
+    /// As [`bind`](ControlListener::bind); also if the socket cannot be given to that group.
+    pub fn bind_for(addr: &ControlAddr, access: &SocketAccess) -> Result<ControlListener, ListenError> {
         match addr.place() {
-            Endpoint::Path(path) => bind_unix(addr, path),
+            Endpoint::Path(path) => bind_unix(addr, path, access),
             Endpoint::HostPort { host, port } => bind_tcp(addr, host, *port),
         }
     }
@@ -184,7 +193,7 @@ fn bind_tcp(addr: &ControlAddr, host: &str, port: u16) -> Result<ControlListener
     }
 }
 
-fn bind_unix(addr: &ControlAddr, path: &Path) -> Result<ControlListener, ListenError> {
+fn bind_unix(addr: &ControlAddr, path: &Path, access: &SocketAccess) -> Result<ControlListener, ListenError> {
     let dir = runtime_dir();
     if path.parent() == Some(&dir) {
         make_private(&dir).map_err(system("preparing the runtime directory", addr))?;
@@ -196,7 +205,7 @@ fn bind_unix(addr: &ControlAddr, path: &Path) -> Result<ControlListener, ListenE
         _ => system("creating a lock file beside the socket", addr)(error),
     })?;
     remove_stale(addr, path)?;
-    let listener = listen(path).map_err(system("listening", addr))?;
+    let listener = listen(path, access).map_err(system("listening", addr))?;
     Ok(ControlListener {
         addr: addr.clone(),
         kind: Kind::Unix { listener, file },
@@ -240,12 +249,12 @@ fn is_alive(probe: rustix::io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// Binds, restricts access to this user, and only then listens: other users cannot connect in between.
-fn listen(path: &Path) -> io::Result<UnixListener> {
+/// Binds, restricts access, and only then listens: other users cannot connect in between.
+fn listen(path: &Path, access: &SocketAccess) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::fs::chmod(path, Mode::RWXU)?;
+    access.apply(path)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(UnixListener::from(socket))
 }

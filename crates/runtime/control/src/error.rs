@@ -99,6 +99,14 @@ pub enum DialError {
         /// Requested address.
         addr: String,
     },
+    /// The socket's mode does not let this user in.
+    #[error("the server at {addr} does not let this user in: {advice}")]
+    Forbidden {
+        /// Requested address.
+        addr: String,
+        /// Whom it lets in, and what to do.
+        advice: String,
+    },
     /// The host name cannot be resolved.
     #[error("{host}: {source}")]
     Resolve {

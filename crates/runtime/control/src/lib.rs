@@ -56,6 +56,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acceptor;
+mod access;
 mod addr;
 mod bind;
 mod codec;
@@ -77,6 +78,7 @@ mod socket;
 mod stream;
 mod strings;
 
+pub use access::SocketAccess;
 pub use addr::{AddrError, ControlAddr, Endpoint, Scheme};
 pub use bind::{ControlListener, ListenError};
 pub use codec::{DecodeError, EncodeError, Message, Reader, Writer};

@@ -1,5 +1,6 @@
 //! [`ControlStream`]: one end of a control channel.
 
+use super::access::advice;
 use super::addr::{ControlAddr, Endpoint};
 use super::codec::{EncodeError, Message};
 use super::error::{ControlError, DialError};
@@ -9,7 +10,7 @@ use super::keeper::Keeper;
 use super::memory::MemoryEnd;
 use super::outbound::Outbound;
 use super::peer::Peer;
-use super::runtime_dir::{is_private, runtime_dir};
+use super::runtime_dir::{runtime_dir, trusted_in};
 use super::socket::{PeerCred, Socket};
 use drover_base::{Cpu, Ns};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -371,11 +372,12 @@ fn refused(frame: &Frame) -> ControlError {
 }
 
 fn dial_unix(path: &Path, timeout: Duration) -> io::Result<Socket> {
-    // A name is resolved only in a directory of this user's servers; a path is the caller's choice.
+    // A name is resolved only in a directory of trusted users' servers; a path is the caller's choice.
     let dir = runtime_dir();
-    if path.parent() == Some(&dir) {
-        is_private(&dir)?;
-    }
+    let trusted = match path.parent() == Some(&dir) {
+        true => Some(trusted_in(&dir)?),
+        false => None,
+    };
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -390,6 +392,13 @@ fn dial_unix(path: &Path, timeout: Duration) -> io::Result<Socket> {
         Some(timeout.max(Duration::from_millis(1))),
     )?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    if let Some(trusted) = trusted {
+        let listener = rustix::net::sockopt::socket_peercred(&socket)?.uid.as_raw();
+        if !trusted.contains(&listener) {
+            let text = format!("user {listener} listens there, whom this user does not trust");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+    }
     set_socket_timeout(&socket, Timeout::Send, None)?;
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(true)?;
@@ -424,6 +433,12 @@ fn dial_error(addr: &ControlAddr, source: io::Error) -> DialError {
             addr: text,
             path: path.display().to_string(),
         },
+        (io::ErrorKind::PermissionDenied, Endpoint::Path(path)) if source.raw_os_error().is_some() => {
+            DialError::Forbidden {
+                addr: text,
+                advice: advice(path),
+            }
+        }
         (io::ErrorKind::ConnectionRefused, _) => DialError::Refused { addr: text },
         (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => DialError::Timeout { addr: text },
         _ => DialError::System { addr: text, source },

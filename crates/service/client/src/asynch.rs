@@ -1,10 +1,11 @@
 //! [`AsyncClient`]: a client for executors that poll on the client's own thread; it needs no runtime. Other threads use
 //! a [`ClientHandle`](crate::ClientHandle).
 
+use crate::item::{Answer, Effect, Item, PutOptions};
 use crate::session::{Connected, Ready, Session};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
-use drover_kv::{Calls, Op, Outcome, OwnedOp, SubmitError, Token};
+use drover_kv::{Calls, Condition, Op, OwnedOp, SubmitError, Token};
 use drover_verbs::Waker as FabricWaker;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,27 +15,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
-
-/// Result of an operation: the value of a GET, or whether the key existed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
-    Value(Vec<u8>),
-    Done(bool),
-}
-
-pub(crate) fn answer(outcome: Outcome<'_>) -> Result<Answer, CallError> {
-    match outcome {
-        Outcome::Value(value) => Ok(Answer::Value(value.to_vec())),
-        other => other.found().map(Answer::Done),
-    }
-}
-
-pub(crate) fn as_value(answer: Answer) -> Option<Vec<u8>> {
-    match answer {
-        Answer::Value(value) => Some(value),
-        Answer::Done(_) => None,
-    }
-}
 
 /// Result cell of one operation, shared with its future.
 #[derive(Debug, Default)]
@@ -102,7 +82,7 @@ impl Local {
                 Err(error) => cells.settle(index, Err(CallError::Submit(error))),
             }
         }
-        client.poll(&mut |c| cells.settle(c.token as usize, answer(c.outcome)))
+        client.poll(&mut |c| cells.settle(c.token as usize, Answer::of(c.outcome)))
     }
 
     /// Waits for something to happen, unless `waked` is set.
@@ -114,7 +94,7 @@ impl Local {
             false => Ready::Nothing(Ns::MAX),
         };
         client.rest(&mut ready, &mut |c| {
-            cells.settle(c.token as usize, answer(c.outcome))
+            cells.settle(c.token as usize, Answer::of(c.outcome))
         })
     }
 }
@@ -184,7 +164,7 @@ impl AsyncClient {
     /// # Errors
     /// The operation failed or its result is unknown.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
-        self.begin(&Op::Get { key }).await.map(as_value)
+        self.begin(&Op::Get { key }).await.map(Answer::value)
     }
 
     /// Stores `value` under `key` for `ttl_s` seconds (0: for ever).
@@ -200,7 +180,47 @@ impl AsyncClient {
     /// # Errors
     /// The operation failed or its result is unknown.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
-        Ok(self.begin(&Op::delete(key)).await? == Answer::Done(true))
+        Ok(self.begin(&Op::delete(key)).await?.effect() == Effect::Done)
+    }
+
+    /// The value of `key` with its version and flags, or `None` if the key does not exist.
+    ///
+    /// # Errors
+    /// As [`get`](AsyncClient::get); also if the system does not offer it.
+    pub async fn get_item(&self, key: &[u8]) -> Result<Option<Item>, CallError> {
+        self.begin(&Op::GetItem { key }).await.map(Answer::item)
+    }
+
+    /// Stores `value` under `key` as `options` say, if their condition holds.
+    ///
+    /// # Errors
+    /// As [`put`](AsyncClient::put); also if the system does not offer what they ask for.
+    pub async fn put_with(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &PutOptions,
+    ) -> Result<Effect, CallError> {
+        self.begin(&options.op(key, value)).await.map(Answer::effect)
+    }
+
+    /// Removes `key` if `condition` holds.
+    ///
+    /// # Errors
+    /// As [`delete`](AsyncClient::delete); also if the system does not offer it.
+    pub async fn delete_if(&self, key: &[u8], condition: Condition) -> Result<Effect, CallError> {
+        self.begin(&Op::Delete { key, condition })
+            .await
+            .map(Answer::effect)
+    }
+
+    /// Has `key` expire in `ttl_s` seconds (0: never). Returns whether it exists.
+    ///
+    /// # Errors
+    /// As [`put`](AsyncClient::put); also if the system does not offer it.
+    pub async fn touch(&self, key: &[u8], ttl_s: u32) -> Result<bool, CallError> {
+        let touched = self.begin(&Op::Touch { key, ttl_s }).await?;
+        Ok(touched.effect() == Effect::Done)
     }
 
     /// As [`Client::calls`](crate::Client::calls).
@@ -213,7 +233,7 @@ impl AsyncClient {
         let pending: Vec<Pending> = keys.iter().map(|key| self.begin(&Op::Get { key })).collect();
         let mut results = Vec::with_capacity(keys.len());
         for one in pending {
-            results.push(one.await.map(as_value));
+            results.push(one.await.map(Answer::value));
         }
         results
     }

@@ -1,9 +1,10 @@
 //! [`Client`]: one call, one result.
 
+use crate::item::{Answer, Effect, Item, PutOptions};
 use crate::session::{Connected, Ready};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
-use drover_kv::{Calls, Completion, Op, Outcome, SubmitError};
+use drover_kv::{Calls, Completion, Condition, Op, Outcome, SubmitError};
 
 /// A blocking client: a call polls for its result for 50 µs, then sleeps until it arrives; if others want its core, it
 /// lets them have it at once. For applications with threads to spare; [`get_many`](Client::get_many) and [`execute`](Client::execute) keep many operations in flight. If
@@ -83,6 +84,56 @@ impl Client {
         Ok(was_there)
     }
 
+    /// The value of `key` with its version and flags, or `None` if the key does not exist. It may take longer than
+    /// [`get`](Client::get).
+    ///
+    /// # Errors
+    /// As [`get`](Client::get); also if the system does not offer it.
+    pub fn get_item(&mut self, key: &[u8]) -> Result<Option<Item>, CallError> {
+        let mut item = None;
+        self.one(&Op::GetItem { key }, |outcome| {
+            item = Answer::of(outcome)?.item();
+            Ok(())
+        })?;
+        Ok(item)
+    }
+
+    /// Stores `value` under `key` as `options` say, if their condition holds.
+    ///
+    /// ```no_run
+    /// use drover_client::{Client, Condition, Effect, PutOptions};
+    /// let mut client = Client::connect("shm:drover")?;
+    /// let found = client.get_item(b"k")?.expect("a value");
+    /// let condition = Condition::IfVersion(found.version);
+    /// let options = PutOptions { condition, flags: found.flags, ..PutOptions::default() };
+    /// if client.put_with(b"k", b"next", &options)? == Effect::Exists {
+    ///     println!("somebody else was faster");
+    /// }
+    /// # Ok::<(), drover_client::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`put`](Client::put); also if the system does not offer what they ask for.
+    pub fn put_with(&mut self, key: &[u8], value: &[u8], options: &PutOptions) -> Result<Effect, CallError> {
+        self.update(&options.op(key, value))
+    }
+
+    /// Removes `key` if `condition` holds.
+    ///
+    /// # Errors
+    /// As [`delete`](Client::delete); also if the system does not offer it.
+    pub fn delete_if(&mut self, key: &[u8], condition: Condition) -> Result<Effect, CallError> {
+        self.update(&Op::Delete { key, condition })
+    }
+
+    /// Has `key` expire in `ttl_s` seconds (0: never). Returns whether it exists.
+    ///
+    /// # Errors
+    /// As [`put`](Client::put); also if the system does not offer it.
+    pub fn touch(&mut self, key: &[u8], ttl_s: u32) -> Result<bool, CallError> {
+        Ok(self.update(&Op::Touch { key, ttl_s })? == Effect::Done)
+    }
+
     /// Reads many keys at once and calls `sink(i, value)` for every `keys[i]` that could be read, in order of arrival;
     /// `None`: the key does not exist.
     ///
@@ -122,6 +173,15 @@ impl Client {
     /// a [`Connected::over`].
     pub fn calls(&mut self) -> Option<Calls> {
         self.session.0.calls()
+    }
+
+    fn update(&mut self, op: &Op<'_>) -> Result<Effect, CallError> {
+        let mut effect = Effect::NotFound;
+        self.one(op, |outcome| {
+            effect = Effect::of(outcome)?;
+            Ok(())
+        })?;
+        Ok(effect)
     }
 
     fn one(

@@ -88,6 +88,15 @@ impl Fabric {
         Fabric::open(addr, ShmDevice::default(), local_address_towards(addr))
     }
 
+    /// Opens the fabric for a compute process of a pool, one of whose memory nodes is at `addr`. Over shared memory it accepts
+    /// nodes whose memory is a file: the processes of a pool trust each other.
+    ///
+    /// # Errors
+    /// As [`towards`](Fabric::towards).
+    pub fn towards_pool(addr: &ControlAddr) -> Result<Fabric, FabricError> {
+        Fabric::open(addr, ShmDevice::of_pool(), local_address_towards(addr))
+    }
+
     /// Opens the fabric for a server at `addr`. For a shared-memory address, that is `shm`. For `rdma://`, the options
     /// of `addr` choose the device; without a `gid` option, a GID with the IP address of `addr` is preferred, unless
     /// that is a wildcard or loopback address.

@@ -23,6 +23,7 @@ pub struct Readme;
 mod asynch;
 mod blocking;
 mod fabric;
+mod item;
 mod options;
 mod session;
 mod thread;
@@ -31,9 +32,11 @@ pub use asynch::AsyncClient;
 pub use blocking::Client;
 pub use drover_base::Ns;
 pub use drover_kv::{
-    CallError, Calls, ConnectError, FetchObjective, Op, Outcome, Refusal, ResultTransfer, SubmitError,
+    CallError, Calls, Condition, ConnectError, FetchObjective, Op, Outcome, Refusal, ResultTransfer,
+    SubmitError,
 };
 pub use fabric::{DeviceChoice, Fabric, FabricError, Job};
+pub use item::{Effect, Item, PutOptions};
 pub use options::{Error, Options};
 pub use session::{Connected, Service};
 pub use thread::{ClientHandle, ClientThread};

@@ -4,11 +4,12 @@
 //! handle (any thread) -- queue --> thread: submit, poll, sleep when there is nothing to do -- answer, waker --> handle
 //! ```
 
-use crate::asynch::{Answer, Cell, answer, as_value};
+use crate::asynch::Cell;
+use crate::item::{Answer, Effect, Item, PutOptions};
 use crate::session::{Connected, Ready, Session};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
-use drover_kv::{Completion, ConnectError, Op, OwnedOp, SetupError, SubmitError, Token};
+use drover_kv::{Completion, Condition, ConnectError, Op, OwnedOp, SetupError, SubmitError, Token};
 use drover_verbs::Waker as FabricWaker;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -200,7 +201,7 @@ fn serve(session: &mut dyn Session, queue: &Queue, stop: &AtomicBool) {
         let mut settle = |c: Completion<'_>| {
             if let Some(slot) = slots.get_mut(c.token as usize).and_then(Option::take) {
                 free.push(c.token as usize);
-                slot.settle(answer(c.outcome));
+                slot.settle(Answer::of(c.outcome));
             }
         };
         let done = session.poll(&mut settle);
@@ -279,7 +280,7 @@ impl ClientHandle {
     /// # Errors
     /// The operation failed, its result is unknown, or the thread has ended.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
-        self.begin(&Op::Get { key }).await.map(as_value)
+        self.begin(&Op::Get { key }).await.map(Answer::value)
     }
 
     /// Stores `value` under `key` for `ttl_s` seconds (0: for ever).
@@ -295,7 +296,47 @@ impl ClientHandle {
     /// # Errors
     /// The operation failed, its result is unknown, or the thread has ended.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
-        Ok(self.begin(&Op::delete(key)).await? == Answer::Done(true))
+        Ok(self.begin(&Op::delete(key)).await?.effect() == Effect::Done)
+    }
+
+    /// The value of `key` with its version and flags, or `None` if the key does not exist.
+    ///
+    /// # Errors
+    /// As [`get`](ClientHandle::get); also if the system does not offer it.
+    pub async fn get_item(&self, key: &[u8]) -> Result<Option<Item>, CallError> {
+        self.begin(&Op::GetItem { key }).await.map(Answer::item)
+    }
+
+    /// Stores `value` under `key` as `options` say, if their condition holds.
+    ///
+    /// # Errors
+    /// As [`put`](ClientHandle::put); also if the system does not offer what they ask for.
+    pub async fn put_with(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &PutOptions,
+    ) -> Result<Effect, CallError> {
+        self.begin(&options.op(key, value)).await.map(Answer::effect)
+    }
+
+    /// Removes `key` if `condition` holds.
+    ///
+    /// # Errors
+    /// As [`delete`](ClientHandle::delete); also if the system does not offer it.
+    pub async fn delete_if(&self, key: &[u8], condition: Condition) -> Result<Effect, CallError> {
+        self.begin(&Op::Delete { key, condition })
+            .await
+            .map(Answer::effect)
+    }
+
+    /// Has `key` expire in `ttl_s` seconds (0: never). Returns whether it exists.
+    ///
+    /// # Errors
+    /// As [`put`](ClientHandle::put); also if the system does not offer it.
+    pub async fn touch(&self, key: &[u8], ttl_s: u32) -> Result<bool, CallError> {
+        let touched = self.begin(&Op::Touch { key, ttl_s }).await?;
+        Ok(touched.effect() == Effect::Done)
     }
 
     /// Blocks the calling thread until `future` is done and returns its result. For futures of any handle, in programs

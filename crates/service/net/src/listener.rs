@@ -1,6 +1,6 @@
 //! [`Listener`]: a listening socket.
 
-use rustix::fs::{FileType, Mode, chmod, lstat, unlink};
+use rustix::fs::{FileType, Gid, Mode, chmod, chown, lstat, unlink};
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
@@ -122,20 +122,28 @@ impl Listener {
         Listener::of(fd)
     }
 
-    /// Listens on a Unix socket at `path`, whose file gets the mode `mode` (0o700: only the owner). Replaces the socket
-    /// file of a dead server. `backlog`: as for [`tcp`](Listener::tcp).
+    /// Listens on a Unix socket at `path`, whose file gets the mode `mode` (0o700: only the owner) and the group `group`
+    /// (`None`: that of the process). Replaces the socket file of a dead server. `backlog`: as for
+    /// [`tcp`](Listener::tcp).
     ///
     /// # Errors
     /// A live server uses the path (or the attempt to connect to it does not show that it is dead), the path is a file
     /// other than a socket, or a system call failed.
-    pub fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Listener, ListenError> {
+    pub fn unix(
+        path: &Path,
+        (mode, group): (u32, Option<u32>),
+        backlog: i32,
+    ) -> Result<Listener, ListenError> {
         let shown = path.display().to_string();
         let system = |what| system(what, shown.clone());
         clear_stale(path)?;
         let fd = socket(AddressFamily::UNIX).map_err(system("socket"))?;
         let addr = SocketAddrUnix::new(path).map_err(system("the path"))?;
         rustix::net::bind(&fd, &addr).map_err(|errno| in_use_or(errno, "bind", shown.clone()))?;
-        // No client can connect before `listen`, so the mode applies from the start.
+        // No client can connect before `listen`, so both apply from the start.
+        if let Some(group) = group {
+            chown(path, None, Some(Gid::from_raw(group))).map_err(system("chown"))?;
+        }
         chmod(path, Mode::from_raw_mode(mode)).map_err(system("chmod"))?;
         let made = lstat(path).map_err(system("stat"))?;
         rustix::net::listen(&fd, backlog).map_err(system("listen"))?;

@@ -16,7 +16,7 @@ pub enum RaceError {
     /// The subtable of the key is full and cannot be split any further.
     #[error("the table has no place for another key like this")]
     TableFull,
-    /// The key is empty or too long, or the item is longer than a block.
+    /// The key is empty or too long, or the value is longer than 1 MiB.
     #[error("the key or the value is too long")]
     TooLarge,
     /// Other clients' operations were in the way until the deadline.

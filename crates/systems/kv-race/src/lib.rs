@@ -15,9 +15,11 @@
 //! less, and is not linearizable ([why](../../../../docs/decisions/0034-splits-that-freeze.md)).
 //!
 //! It is no service: the memory nodes are [`memnode`](drover_memnode)'s, which also provides leases, epochs and
-//! allocation. An item is one block of at most 16,320 bytes.
+//! allocation. An item is one block of at most 16,320 bytes; what does not fit of a value, up to 1 MiB, is in pieces linked
+//! behind it, which cost a WRITE each to write, a READ each to read, and a READ of a header each to free.
 //!
 //! - [`Race`] is a thread's handle to the tables of a pool; its operations are for tasks.
+//! - [`Race::attend`] is for a task of each thread: expired items are removed, flushes of others become known.
 //! - It is also a [`Repair`](drover_memnode::recovery::Repair): it finishes the splits of clients that died.
 //! - [`TableHeader`] says how a table is made; [`RaceOptions`] what a client chooses.
 //!

@@ -14,6 +14,14 @@ pub struct RaceOptions {
     pub wait: Ns,
     /// Time after which an operation that others are in the way of gives up.
     pub deadline: Ns,
+    /// Whether items are removed when memory or a table is full, so that others can be written: the oldest of a few that
+    /// are drawn at random. Otherwise the write is refused.
+    pub evicts: bool,
+    /// Time between two looks of [`attend`](crate::Race::attend) at what other clients ask for: how long a flush takes to be
+    /// known. *(our choice)*
+    pub look_every: Ns,
+    /// Seconds between two searches of a table for expired items, by any client. *(our choice)*
+    pub sweep_every_s: u32,
     /// The tables to create at nodes that have none; `None`: they must exist.
     pub create: Option<TableHeader>,
 }
@@ -23,19 +31,23 @@ impl Default for RaceOptions {
         RaceOptions {
             wait: Ns::from_us(2),
             deadline: Ns::from_s(5),
+            evicts: false,
+            look_every: Ns::from_ms(10),
+            sweep_every_s: 60,
             create: None,
         }
     }
 }
 
 impl TableHeader {
-    /// A table whose subtables have 1,024 groups, so that a split takes milliseconds, and whose directory can have 2^16
+    /// One table per node, whose subtables have 1,024 groups, so that a split takes milliseconds, and whose directory can have 2^16
     /// entries. *(our choice)*
     pub fn usual(seed: HashSeed) -> TableHeader {
         TableHeader {
             seed,
             shape: Shape::new(1024).expect("within bounds"),
             depth_max: drover_index::race::DEPTH_MAX,
+            tables: 1,
         }
     }
 }

@@ -46,6 +46,9 @@ use std::ops::Range;
 pub const BLOCK_HEADER_BYTES: usize = 48;
 /// Bytes of a piece's header.
 pub const PIECE_HEADER_BYTES: usize = 32;
+/// Longest block, bytes: so long that its length in units of 64 bytes fits a byte, as structures have it in their
+/// pointers.
+pub const BLOCK_BYTES_MAX: usize = CHUNK_BYTES - 64;
 /// Longest value, bytes.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 /// Longest part of a value in a piece, bytes.
@@ -128,7 +131,7 @@ impl Cut {
     /// Bytes of the value that are in the block itself.
     pub fn head_bytes(&self) -> usize {
         self.value_bytes
-            .min(CHUNK_BYTES - BLOCK_HEADER_BYTES - self.key_bytes)
+            .min(BLOCK_BYTES_MAX - BLOCK_HEADER_BYTES - self.key_bytes)
     }
 
     /// Length of the block.
@@ -264,17 +267,33 @@ pub fn decode_block(bytes: &[u8]) -> Result<Block<'_>, BlockError> {
     }
     let content = &bytes[BLOCK_HEADER_BYTES..];
     Ok(Block {
-        meta: BlockMeta {
-            owner: take_owner(bytes),
-            flags: u32_at(16),
-            expire_s: u32_at(20),
-            created_s: u32_at(24),
-            version: u64::from_le_bytes(take(bytes, 32)),
-        },
+        meta: meta_of(bytes).ok_or(BlockError::Lengths)?,
         key: &content[..key_bytes],
         part: &content[key_bytes..key_bytes + head],
         value_bytes,
         next,
+    })
+}
+
+/// The key of a block of which `bytes` are the beginning, whatever they are; `None` if it is not in them. Nothing says
+/// whether the block is whole.
+pub fn key_of(bytes: &[u8]) -> Option<&[u8]> {
+    let header = bytes.get(..BLOCK_HEADER_BYTES)?;
+    let key_bytes = usize::from(u16::from_le_bytes(take(header, 8)));
+    bytes.get(BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + key_bytes)
+}
+
+/// What belongs to the item of a block of which `bytes` are the beginning, whatever they are; `None` if they are too few.
+/// Nothing says whether the block is whole.
+pub fn meta_of(bytes: &[u8]) -> Option<BlockMeta> {
+    let header = bytes.get(..BLOCK_HEADER_BYTES)?;
+    let u32_at = |at| u32::from_le_bytes(take(header, at));
+    Some(BlockMeta {
+        owner: take_owner(header),
+        flags: u32_at(16),
+        expire_s: u32_at(20),
+        created_s: u32_at(24),
+        version: u64::from_le_bytes(take(header, 32)),
     })
 }
 
@@ -326,15 +345,31 @@ impl Chain {
     /// If none was asked for.
     pub fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], BlockError> {
         let (_, wanted, range) = self.next().expect("a piece that was asked for");
-        if bytes.len() < wanted {
+        if bytes.len() < wanted || u32::from_le_bytes(take(bytes, 16)) as usize != range.len() {
             return Err(BlockError::Lengths);
         }
         let bytes = &bytes[..wanted];
-        if u32::from_le_bytes(take(bytes, 16)) as usize != range.len() {
-            return Err(BlockError::Lengths);
-        }
         if crc32c_of(PIECE_TAG, &[&bytes[4..]]) != u32::from_le_bytes(take(bytes, 0)) {
             return Err(BlockError::Checksum);
+        }
+        self.skip(bytes)?;
+        Ok(&bytes[PIECE_HEADER_BYTES..])
+    }
+
+    /// As [`take`](Chain::take), for who wants only to know where the pieces are: the header alone is READ. Nothing
+    /// says whether the piece is whole.
+    ///
+    /// # Errors
+    /// [`BlockError`] if it is not that piece.
+    ///
+    /// # Panics
+    /// If none was asked for.
+    pub fn skip(&mut self, bytes: &[u8]) -> Result<(), BlockError> {
+        let (_, _, range) = self.next().expect("a piece that was asked for");
+        let len_fits =
+            bytes.len() >= PIECE_HEADER_BYTES && u32::from_le_bytes(take(bytes, 16)) as usize == range.len();
+        if !len_fits {
+            return Err(BlockError::Lengths);
         }
         let next = Addr::from_bits(u64::from_le_bytes(take(bytes, 24)));
         let is_last = self.index == self.cut.piece_count();
@@ -345,7 +380,7 @@ impl Chain {
             return Err(BlockError::Stranger);
         }
         (self.index, self.next) = (self.index + 1, next);
-        Ok(&bytes[PIECE_HEADER_BYTES..])
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@
 //!         <---------------------- Told
 //! client: Fence ----------------------->    an operator's: shuts another client out
 //!         <---------------------- Told
+//! client: Stopped --------------------->    an earlier identity of it writes no more: see `keeper`
 //! client: Attach ---------------------->    who it is, its queue pair for the lease
 //!         <--------------- Ready, Told      who it is, the node's queue pair
 //! client: Connect --------------------->    once per thread: its queue pair
@@ -16,6 +17,7 @@
 //! ```
 
 use crate::client::ClientId;
+use crate::clients::INFOS_BYTES_MAX;
 use crate::header::{HEADER_BYTES, PoolKind, PoolMembership};
 use crate::times::LeaseTimes;
 use drover_base::Ns;
@@ -26,7 +28,7 @@ use drover_verbs::Export;
 pub const SYSTEM: &str = "memory-node";
 
 /// Version of these messages and of the layout.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// The client's first message: what every server of shards is sent. The shard is not looked at.
 pub type Hello = drover_one_sided::Hello<()>;
@@ -42,6 +44,8 @@ pub struct Welcome {
     pub quota_chunks: u32,
     /// Times of leases.
     pub times: LeaseTimes,
+    /// The node's clients, those that were shut out included: see [`ClientInfo`](crate::ClientInfo).
+    pub clients: Vec<u8>,
 }
 
 /// Makes a node part of a pool. Refused if it is part of another.
@@ -56,6 +60,8 @@ pub struct Create {
 pub struct Attach {
     /// Who it is, as the first node of the pool said; [`ClientId::NONE`] for the first node itself.
     pub client: ClientId,
+    /// The first node gives it a number above this one: some other node still knows a client with that.
+    pub above: u16,
     /// Its queue pair for the lease.
     pub qp: Export,
 }
@@ -73,6 +79,13 @@ pub struct Connect {
 #[derive(Clone, Debug)]
 pub struct Recovered {
     /// The fenced client.
+    pub client: ClientId,
+}
+
+/// The client, which an earlier process of the node had let in, writes to its memory no more.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    /// The client.
     pub client: ClientId,
 }
 
@@ -197,14 +210,15 @@ impl Field for PoolMembership {
     }
 }
 
-drover_control::message!(kind::APPLICATION + 1 => Welcome { header as Bytes<HEADER_BYTES>, memory, quota_chunks, times });
-drover_control::message!(kind::APPLICATION + 2 => Attach { client, qp });
+drover_control::message!(kind::APPLICATION + 1 => Welcome { header as Bytes<HEADER_BYTES>, memory, quota_chunks, times, clients as Bytes<INFOS_BYTES_MAX> });
+drover_control::message!(kind::APPLICATION + 2 => Attach { client, above, qp });
 drover_control::message!(kind::APPLICATION + 4 => Told { tag, outcome, client, qp });
 drover_control::message!(kind::APPLICATION + 5 => Connect { tag, qp });
 drover_control::message!(kind::APPLICATION + 6 => Create { place });
 drover_control::message!(kind::APPLICATION + 7 => Leave {});
 drover_control::message!(kind::APPLICATION + 8 => Recovered { client });
 drover_control::message!(kind::APPLICATION + 9 => Fence { client });
+drover_control::message!(kind::APPLICATION + 10 => Stopped { client });
 
 #[cfg(test)]
 mod tests {
@@ -243,6 +257,7 @@ mod tests {
         let client = ClientId { id: 3, epoch: 4 };
         assert!(again::<Attach>(&bytes(&Attach {
             client,
+            above: 6,
             qp: qp.clone()
         })));
         assert!(again::<Connect>(&bytes(&Connect {
@@ -270,6 +285,7 @@ mod tests {
             memory: qp,
             quota_chunks: 5,
             times: LeaseTimes::default(),
+            clients: vec![1; 32],
         };
         assert!(again::<Welcome>(&bytes(&welcome)));
         let place = |index, count| PoolMembership {
@@ -296,6 +312,7 @@ mod tests {
             again::<Leave>(&body);
             again::<Recovered>(&body);
             again::<Fence>(&body);
+            again::<Stopped>(&body);
         }
     }
 }

@@ -39,11 +39,12 @@ impl ProcessEpochs {
     /// The node's epoch, as last read.
     #[inline]
     pub(crate) fn seen(&self) -> u64 {
-        self.seen.load(Ordering::Relaxed)
+        // Acquire: who pins the epoch that ends a lost node knows that it is lost.
+        self.seen.load(Ordering::Acquire)
     }
 
     /// The epoch to publish: no thread holds pointers of an older one. Called by the thread that calls
-    /// [`learn`](ProcessEpochs::learn).
+    /// [`learn`](ProcessEpochs::learn), or when no epoch is learnt any more.
     pub(crate) fn to_publish(&self) -> u64 {
         let seen = self.seen.load(Ordering::Relaxed);
         fence(Ordering::SeqCst);

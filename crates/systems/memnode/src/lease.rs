@@ -89,7 +89,7 @@ impl<P: Provider> Lease<P> {
                 any = true;
                 if wc.status != WcStatus::Success {
                     node.lose(&format_args!("a renewal of the lease failed: {:?}", wc.status));
-                } else if let Some(posted_at) = line.posted_at.take() {
+                } else if let Some(posted_at) = line.posted_at.take().filter(|_| !node.is_lost()) {
                     let word = |at: usize| {
                         let at = index * STAGING_BYTES + LINE_BYTES + at - EPOCH_AT;
                         self.region.load_u64(at, Ordering::Relaxed)
@@ -107,6 +107,7 @@ impl<P: Provider> Lease<P> {
         for (index, line) in self.lines.iter_mut().enumerate() {
             let node = self.pool.node(index);
             if node.is_lost() {
+                node.end_epoch();
                 continue;
             }
             if let Err(error) = node.channel().poll(now) {

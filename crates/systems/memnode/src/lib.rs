@@ -14,6 +14,7 @@
 //!
 //! - [`node::Node`] is the node's side. [`Pool::open`] (or [`Opening`], which never waits) is how a process enters a pool,
 //!   [`Pool::join`] how a thread does.
+//!   A [`Keeper`] does that on a thread of its own, and enters again when a node was lost and is back.
 //!   [`Inquiry`] is for operators: what nodes show ([`NodeStatus`]), making a pool of them, shutting a client out.
 //!   [`recovery`] repairs what a client that was shut out has left.
 //! - [`Nodes`] checks pointers before anything is posted, and [pins](Nodes::pin) epochs; [`Arena`] allocates and frees.
@@ -44,6 +45,7 @@ mod clients;
 mod control;
 mod epochs;
 pub mod header;
+mod keeper;
 mod lease;
 pub mod locks;
 pub mod node;
@@ -59,13 +61,15 @@ pub use arena::{Arena, ArenaStats};
 pub use chunks::{Fill, Need};
 pub use classes::{BLOCK_BYTES_MIN, CLASS_COUNT, Class};
 pub use client::ClientId;
-pub use clients::{ClientLine, ClientState};
+pub use clients::{ClientInfo, ClientLine, ClientState};
 pub use control::Verdict;
 pub use header::{PoolKind, PoolMembership};
+pub use keeper::Keeper;
 pub use lease::Lease;
 pub use nodes::{EpochPin, Joining, Located, Nodes};
 pub use pool::{
     BadRun, Inquiry, MemoryError, Opened, Opening, Order, Pool, PoolError, PoolNode, PoolOptions,
+    check_places,
 };
 pub use status::NodeStatus;
 pub use times::LeaseTimes;

@@ -20,6 +20,7 @@ pub use args::{OpsArgs, OpsSettings};
 pub use files::Files;
 pub use signals::{Signal, Signals};
 pub use tls::Words as TlsWords;
+pub use user::group_id;
 
 use crate::admin::{Admin, Stopper};
 use crate::exit::Failure;
@@ -39,12 +40,12 @@ pub struct Ops {
 
 impl Ops {
     /// Binds the admin port, reads the files of users and certificates, becomes the user of `-u` (who then owns the
-    /// files `own`), finds the service manager, and writes the pid file, in this order. Leaves out what `settings` do
+    /// files `own`; their group is `group`, if it is given), finds the service manager, and writes the pid file, in this order. Leaves out what `settings` do
     /// not ask for; the service manager is found by the environment. With `-u` the process must have only one thread.
     ///
     /// # Errors
     /// Any of these fails, except finding the service manager.
-    pub fn take(settings: &OpsSettings, own: &[PathBuf]) -> Result<Ops, Failure> {
+    pub fn take(settings: &OpsSettings, own: &[PathBuf], group: Option<u32>) -> Result<Ops, Failure> {
         let admin = settings.metrics_listen.value.map(Admin::bind).transpose()?;
         if let Some((admin, _)) = &admin {
             let addr = admin
@@ -55,7 +56,7 @@ impl Ops {
         // While still root: often only root may read a key.
         let files = Arc::new(Files::read(settings)?);
         if let Some(name) = &settings.user.value {
-            user::become_user(name, own)?;
+            user::become_user(name, own, group)?;
         }
         Ok(Ops {
             admin,

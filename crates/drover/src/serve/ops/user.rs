@@ -13,12 +13,13 @@ struct User {
     groups: Vec<u32>,
 }
 
-/// Becomes `name` permanently: no privilege of root is kept, and those files of `own` that exist are given to `name`.
+/// Becomes `name` permanently: no privilege of root is kept, and those files of `own` that exist are given to `name`, and to
+/// `group` or else to that of `name`.
 /// Does nothing if the process already runs as `name`.
 ///
 /// # Errors
 /// There is no such user, the process is not root, it has several threads, or the system refuses.
-pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
+pub fn become_user(name: &str, own: &[PathBuf], group: Option<u32>) -> Result<(), Failure> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let Some(user) = find(name, &read("/etc/passwd"), &read("/etc/group")) else {
         return Err(Failure::new(
@@ -40,7 +41,7 @@ pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
     }
     let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     for path in own.iter().filter(|path| path.exists()) {
-        std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid))
+        std::os::unix::fs::lchown(path, Some(user.uid), group.or(Some(user.gid)))
             .map_err(|error| Failure::new(exit::OS_ERROR, format!("{}: {error}", path.display())))?;
     }
     // In this order: the last step drops the right to do the others.
@@ -56,6 +57,21 @@ pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
     }
     tracing::info!("user: {name}");
     Ok(())
+}
+
+/// The number of a group, by its name or number.
+///
+/// # Errors
+/// There is no such group.
+pub fn group_id(name: &str) -> Result<u32, Failure> {
+    let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    let number = group_in(name, &groups).or_else(|| name.parse().ok());
+    number.ok_or_else(|| Failure::new(exit::NO_USER, format!("--group {name}: not in /etc/group")))
+}
+
+fn group_in(name: &str, groups: &str) -> Option<u32> {
+    let line = groups.lines().find(|line| line.split(':').next() == Some(name))?;
+    line.split(':').nth(2)?.parse().ok()
 }
 
 /// Parses lines `name:password:uid:gid:...` and `name:password:gid:member,member`.
@@ -96,8 +112,19 @@ mod tests {
     }
 
     #[test]
+    fn groups_by_name_or_number() {
+        assert_eq!(
+            (group_in("rdma", GROUP), group_in("bad", GROUP)),
+            (Some(101), None)
+        );
+        assert_eq!(group_id("4711").ok(), Some(4711));
+        let failure = group_id("no such group").expect_err("a name with blanks");
+        assert_eq!(failure.text, "--group no such group: not in /etc/group");
+    }
+
+    #[test]
     fn nobody_of_that_name() {
-        let failure = become_user("no such user", &[]).expect_err("a name with blanks");
+        let failure = become_user("no such user", &[], None).expect_err("a name with blanks");
         assert_eq!(
             (failure.code, failure.text.as_str()),
             (67, "-u no such user: not in /etc/passwd")

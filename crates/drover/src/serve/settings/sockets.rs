@@ -2,8 +2,10 @@
 
 use super::offered::Feature::Memcached;
 use super::words::mask_of;
-use super::{flags, list, parsed, path, value};
+use super::{flags, list, optional, parsed, path, value};
 use crate::exit::{self, Failure};
+use crate::serve::ops::group_id;
+use drover_control::SocketAccess;
 use std::path::PathBuf;
 
 /// memcached's default port.
@@ -33,10 +35,13 @@ flags! {
     #[arg(long = "unix-socket", short = 's', value_name = "PATH")]
     unix_socket: PathBuf as Option<PathBuf> = path().needs(Memcached);
 
-    /// Mode of the Unix socket's file, octal [default: 700]
+    /// Mode of the files of Unix sockets, for native clients, too, octal [default: 700]
     #[arg(long = "unix-mask", short = 'a', value_name = "MASK")]
-    unix_mask: String as u32 =
-        parsed("700".to_string(), mask_of).show(|mask| format!("{mask:o}")).needs(Memcached);
+    unix_mask: String as u32 = parsed("700".to_string(), mask_of).show(|mask| format!("{mask:o}"));
+
+    /// Group of the files of Unix sockets, by its name or number, which -a 770 lets in [default: that of the process]
+    #[arg(long = "group", value_name = "GROUP")]
+    group: String as Option<String> = optional();
 
     /// Addresses that -p listens on, each optionally with its own port: IP, name or IP:port, separated by commas or
     /// given several times [default: 127.0.0.1]; the prefix notls: exempts an address from -Z. rdma://host:port is the
@@ -64,6 +69,17 @@ flags! {
 }
 
 impl SocketSettings {
+    /// Who may connect to Unix sockets.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn access(&self) -> Result<SocketAccess, Failure> {
+        Ok(SocketAccess {
+            mode: self.unix_mask.value,
+            group: self.group.value.as_deref().map(group_id).transpose()?,
+        })
+    }
+
     /// Refuses protocols that memcached has and drover has not.
     pub(super) fn refuse_what_is_not_there(&self) -> Result<(), Failure> {
         let refuse = |text: String| Err(Failure::new(exit::USAGE, text));

@@ -85,7 +85,8 @@ impl Serving {
 
     /// As [`start_at`](Serving::start_at), with the environment variables `envs` in addition.
     pub fn start_with(addr: &str, args: &[&str], envs: &[(&str, &str)]) -> Serving {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
+        command
             .args(["serve", "--fabric", addr])
             .args(if args.contains(&"-p") {
                 &[][..]
@@ -99,7 +100,13 @@ impl Serving {
                 &["-t", "1"]
             })
             .args(args)
-            .envs(envs.iter().copied())
+            .envs(envs.iter().copied());
+        Serving::spawn(&mut command, addr)
+    }
+
+    /// Starts a server at address `addr` by `command`, and waits until it serves.
+    pub fn spawn(command: &mut Command, addr: &str) -> Serving {
+        let mut child = command
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

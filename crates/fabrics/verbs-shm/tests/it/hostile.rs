@@ -2,11 +2,13 @@
 //! unaffected.
 
 use crate::common::{context, post_send, qp};
+use drover_base::Cpu as _;
 use drover_mem::{PageWish, Region};
 use drover_testkit::child::{Channel, role, spawn};
 use drover_verbs::*;
-use drover_verbs_shm::{Shm, ShmContext, ShmQp};
+use drover_verbs_shm::{Shm, ShmContext, ShmDevice, ShmOptions, ShmQp};
 use proptest::prelude::*;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -186,4 +188,123 @@ proptest! {
             cq.poll(ctx.cpu(), &mut wcs);
         }
     }
+}
+
+/// Where the ring of a lane without RECVs begins.
+const RING_AT: usize = 32 * 8;
+
+/// A child writes every number that a queue pair can have into its own lane: it remains who it is, and others are served.
+#[test]
+fn forged_sender_is_dropped() {
+    if role().is_some() {
+        return forger(Channel::of_child());
+    }
+    let ctx = context();
+    let mut cq = ctx.create_cq(1024).expect("cq");
+    let mut receiver = qp(&ctx, &cq, QpKind::Ud);
+    let mut honest = qp(&ctx, &cq, QpKind::Ud);
+    let (to_honest, honest_name) = receiver.export_for_sender().expect("export");
+    let (to_forger, forger_name) = receiver.export_for_sender().expect("export");
+    let (honest_name, forger_name) = (honest_name.expect("a name"), forger_name.expect("a name"));
+    assert_ne!(honest_name, forger_name);
+    let dest = ctx.create_ah(&to_honest).expect("handle");
+    let memory = ctx.alloc(8192, PageWish::Small).expect("memory");
+    let mr = ctx.register(&memory, Access::LOCAL).expect("registration");
+    let (mut child, mut channel) = spawn(&["hostile::forged_sender_is_dropped", "--exact"], "forger");
+    channel.send(&to_forger).expect("child");
+    let (mut from_forger, mut from_honest, mut wcs) = (0, 0, [Wc::default(); 16]);
+    let mut take = |ctx: &ShmContext, receiver: &mut ShmQp| {
+        let count = cq.poll(ctx.cpu(), &mut wcs);
+        for wc in &wcs[..count] {
+            if wc.opcode != Opcode::Recv {
+                continue;
+            }
+            post_recv(ctx, receiver, &mr);
+            from_forger += u64::from(wc.src_qpn == forger_name);
+            from_honest += u64::from(wc.src_qpn == honest_name);
+            assert!([forger_name, honest_name].contains(&wc.src_qpn), "{wc:?}");
+        }
+        (from_forger, from_honest)
+    };
+    for _ in 0..8 {
+        post_recv(&ctx, &mut receiver, &mr);
+    }
+    let numbers = 1 << 24;
+    let mut sent = 0;
+    while ctx.stats().dropped_forged_sender < numbers - 1 {
+        if sent < 1000 {
+            sent += 1;
+            let imm = None;
+            post_send(
+                &ctx,
+                &mut honest,
+                SendOp::Send {
+                    dest: Some(dest),
+                    imm,
+                },
+                b"honest",
+            )
+            .expect("post");
+        }
+        take(&ctx, &mut receiver);
+        ctx.cpu().refresh();
+    }
+    take(&ctx, &mut receiver);
+    // The first number is the forger's own, as far as anybody knows.
+    assert_eq!(take(&ctx, &mut receiver), (1, 1000));
+    channel.send_text("done").expect("child");
+    child.wait().expect("child");
+}
+
+fn forger(mut channel: Channel) {
+    let export = channel.receive().expect("parent");
+    let ctx = context();
+    let dest = ctx.create_ah(&export).expect("handle");
+    let file = std::fs::File::from(export.fds[0].try_clone().expect("dup"));
+    let size = file.metadata().expect("stat").len();
+    let lane = Region::from_fd(file.into(), size as usize, true).expect("map");
+    let lines = 1u64 << export.bytes[16];
+    for number in 0..1u64 << 24 {
+        // The receiver says in word 8 how far it has read.
+        while number >= lane.load_u64(64, Ordering::Acquire) + lines {
+            std::thread::yield_now();
+        }
+        let at = RING_AT + (number % lines) as usize * 64;
+        lane.store_u64(at + 8, number << 32, Ordering::Relaxed);
+        lane.store_u64(at + 16, u64::from(dest.qkey), Ordering::Relaxed);
+        lane.store_u64(at, (number / lines + 1) | 8 << 32, Ordering::Release);
+    }
+    channel.receive_text().expect("parent");
+}
+
+/// A server of peers that it does not trust takes no memory of huge pages: the peer could take a page away.
+#[test]
+fn memory_of_huge_pages_is_refused_where_peers_are_not_trusted() {
+    let mut options = ShmOptions::default();
+    options.huge_pages_of_peers = false;
+    let ctx = ShmDevice::open(options).context().expect("context");
+    let own = context();
+    let memory = own.alloc(4096, PageWish::Small).expect("memory");
+    let mr = own.register(&memory, Access::ALL).expect("registration");
+    let export = mr.export(&[]).expect("export");
+    ctx.import_region(&export).expect("ordinary pages");
+    // Pages need not be there for such a descriptor to be made.
+    let flags = MemfdFlags::HUGETLB | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let Ok(huge) = memfd_create("huge", flags) else {
+        return println!("this system has no huge pages at all");
+    };
+    ftruncate(&huge, 2 << 20).expect("length");
+    fcntl_add_seals(&huge, SealFlags::SHRINK | SealFlags::GROW).expect("seals");
+    let forged = Export {
+        fds: vec![Arc::new(huge)],
+        ..export
+    };
+    let refused = ctx.import_region(&forged).expect_err("huge pages");
+    assert!(refused.to_string().contains("huge pages"), "{refused}");
+    let (cq, foreign) = (ctx.create_cq(8).expect("cq"), own.create_cq(8).expect("cq"));
+    let (mut here, there) = (qp(&ctx, &cq, QpKind::Rc), qp(&own, &foreign, QpKind::Rc));
+    let mut lane = there.export().expect("export");
+    lane.fds[0] = forged.fds[0].clone();
+    let refused = here.connect(&lane).expect_err("huge pages");
+    assert!(refused.to_string().contains("huge pages"), "{refused}");
 }

@@ -226,6 +226,14 @@ impl<P: Provider> QueuePair<Faulty<P>> for FaultyQp<P> {
         self.inner.borrow().export()
     }
 
+    fn export_for_sender(&self) -> Result<(Export, Option<Qpn>), AllocError> {
+        self.inner.borrow().export_for_sender()
+    }
+
+    fn forget_sender(&mut self, sender: Qpn) {
+        self.inner.borrow_mut().forget_sender(sender);
+    }
+
     fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
         self.inner.borrow_mut().connect(peer)
     }

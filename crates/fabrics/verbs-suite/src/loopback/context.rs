@@ -13,8 +13,8 @@ use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
 use drover_verbs::provide::{check_domain, check_limit, check_queue_pair};
 use drover_verbs::{
-    Access, Bell, Caps, Context, CreateError, Export, ImportError, QpKind, QpOptions, QpState, Qpn,
-    RegisterError, RemoteRegion, UdDest, Waker,
+    Access, Bell, Caps, Context, CreateError, Export, ImportError, OpenError, QpKind, QpOptions, QpState,
+    Qpn, RegisterError, RemoteRegion, UdDest, Waker,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -100,6 +100,16 @@ impl Context<Loopback> for LoopbackContext {
 
     fn caps(&self) -> &Caps {
         &self.options.caps
+    }
+
+    fn isolated(&self) -> Result<Option<LoopbackContext>, OpenError> {
+        let (id, domain) = self.shared.lock().add_context(None);
+        Ok(Some(LoopbackContext::new(
+            (id, domain),
+            self.cpu.again(),
+            &self.options,
+            self.shared.clone(),
+        )))
     }
 
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {

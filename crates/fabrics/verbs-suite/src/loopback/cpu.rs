@@ -43,6 +43,12 @@ pub struct LoopbackCpu {
 }
 
 impl LoopbackCpu {
+    /// The same core, for another context of its thread.
+    pub(super) fn again(&self) -> LoopbackCpu {
+        let rng = Rng::new(self.rng.borrow_mut().next_u64(), 0, 0);
+        LoopbackCpu::new(self.clock.clone(), self.tick, rng)
+    }
+
     pub(super) fn new(clock: Clock, tick: Ns, rng: Rng) -> LoopbackCpu {
         let now = Cell::new(clock.now());
         LoopbackCpu {

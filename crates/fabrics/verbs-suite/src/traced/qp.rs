@@ -25,6 +25,14 @@ impl<P: Provider> QueuePair<Traced<P>> for TracedQp<P> {
         self.inner.export()
     }
 
+    fn export_for_sender(&self) -> Result<(Export, Option<Qpn>), AllocError> {
+        self.inner.export_for_sender()
+    }
+
+    fn forget_sender(&mut self, sender: Qpn) {
+        self.inner.forget_sender(sender);
+    }
+
     fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
         let connected = self.inner.connect(peer);
         let step = if connected.is_ok() {

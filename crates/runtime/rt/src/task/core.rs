@@ -23,7 +23,7 @@ use drover_verbs::{
 };
 
 /// Most completions taken per step.
-const POLL_BATCH: usize = 64;
+pub(super) const POLL_BATCH: usize = 64;
 /// Purpose of the stream of random numbers that backoffs are drawn from.
 const BACKOFF_STREAM: u64 = 0x0062_6163_6b6f_6666;
 
@@ -66,8 +66,6 @@ pub(super) struct Core<P: Provider> {
     /// Number of tasks that have not ended.
     pub(super) task_count: u32,
     pub(super) stats: TaskStats,
-    /// Completions of the current poll.
-    wcs: Box<[Wc]>,
 }
 
 impl<P: Provider> Core<P> {
@@ -102,7 +100,7 @@ impl<P: Provider> Core<P> {
             cq: ctx.create_cq(options.peer_count_max * per_peer)?,
             limits,
             in_flight: InFlight::new(options.task_count_max, limits.inline_bytes),
-            credits: Credits::new(options.credits, options.peer_count_max),
+            credits: Credits::new(options.credits),
             first_peer: 0,
             posting: options.posting,
             buffers: Buffers::new(ctx, options)?,
@@ -120,7 +118,6 @@ impl<P: Provider> Core<P> {
             meter: None,
             task_count: 0,
             stats: TaskStats::default(),
-            wcs: vec![Wc::default(); POLL_BATCH].into(),
         })
     }
 
@@ -146,7 +143,7 @@ impl<P: Provider> Core<P> {
         let kind = self.kind_of(&qp);
         let inbox = Inbox::new(limits.recv_depth, limits.task_count_max);
         self.peers
-            .push(PeerQueue::new(qp, kind, index, limits.send_depth, inbox));
+            .push(PeerQueue::new(qp, kind, limits.send_depth, inbox));
         self.credits.add_peer();
         PeerId(index as u32)
     }
@@ -155,23 +152,21 @@ impl<P: Provider> Core<P> {
         let kind = self.kind_of(&qp);
         let ended = self.peers[peer.index()].replace(qp, kind);
         self.peers[peer.index()].inbox.replace();
-        self.credits.give_back(peer.index(), ended.len());
+        self.credits.give_back(ended.len());
         for slot in ended {
             self.in_flight
                 .finish(slot, Err(Failure::Completed(WcStatus::Flushed)));
         }
     }
 
-    /// Processes completions, words and timers. Returns whether there were any.
+    /// Processes completions, which are polled into `wcs`, words and timers. Returns whether there were any.
     #[inline]
-    pub(super) fn begin_step(&mut self, cpu: &P::Cpu, now: Ns) -> bool {
+    pub(super) fn begin_step(&mut self, cpu: &P::Cpu, now: Ns, wcs: &mut [Wc]) -> bool {
         self.now = now;
-        let mut wcs = std::mem::take(&mut self.wcs);
-        let count = self.cq.poll(cpu, &mut wcs);
+        let count = self.cq.poll(cpu, wcs);
         for wc in &wcs[..count] {
             self.complete(wc);
         }
-        self.wcs = wcs;
         let mut busy = count > 0;
         if busy {
             self.stats.requests.polls += 1;
@@ -208,7 +203,7 @@ impl<P: Provider> Core<P> {
         // The requests before it succeeded: a failure has a completion of its own.
         let in_flight = &mut self.in_flight;
         let count = self.peers[peer].complete(slot, |before| in_flight.finish(before, Ok(())));
-        self.credits.give_back(peer, count);
+        self.credits.give_back(count);
         self.stats.requests.ended += count as u64;
         let result = match wc.status {
             WcStatus::Success => Ok(()),
@@ -255,10 +250,9 @@ impl<P: Provider> Core<P> {
                 .iter_mut()
                 .for_each(|queue| queue.drop_abandoned(requests));
         }
-        let count = self.peers.len();
-        let (mut busy, mut peer, mut next) = (false, self.first_peer, self.first_peer);
-        for _ in 0..count {
-            let queue = &mut self.peers[peer];
+        let (count, first) = (self.peers.len(), self.first_peer);
+        let (mut busy, mut peer, mut next) = (false, first, first);
+        while let Some(queue) = self.peers.get_mut(peer) {
             let after = if peer + 1 == count { 0 } else { peer + 1 };
             if queue.can_post() {
                 let posted = queue.post(
@@ -274,6 +268,9 @@ impl<P: Provider> Core<P> {
                 }
             }
             peer = after;
+            if peer == first {
+                break;
+            }
         }
         self.first_peer = next;
         busy

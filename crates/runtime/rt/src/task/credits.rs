@@ -19,32 +19,32 @@ pub(super) struct Credits {
     /// What one destination may take.
     share: u32,
     taken: u32,
-    taken_by: Vec<u32>,
+    peer_count: usize,
 }
 
 impl Credits {
     /// Credits of a pool without destinations; `None`: without a limit.
-    pub(super) fn new(ceiling: Option<u32>, peer_count_max: usize) -> Credits {
+    pub(super) fn new(ceiling: Option<u32>) -> Credits {
         let mut credits = Credits {
             ceiling: 1,
             share: 1,
             taken: 0,
-            taken_by: Vec::with_capacity(peer_count_max),
+            peer_count: 0,
         };
         credits.set_ceiling(ceiling.unwrap_or(u32::MAX));
         credits
     }
 
-    /// Adds a destination; they are numbered from 0.
+    /// Adds a destination.
     pub(super) fn add_peer(&mut self) {
-        self.taken_by.push(0);
+        self.peer_count += 1;
         self.set_ceiling(self.ceiling);
     }
 
     /// Sets the most requests that may be outstanding, at least 1.
     pub(super) fn set_ceiling(&mut self, ceiling: u32) {
         self.ceiling = ceiling.max(1);
-        self.share = match self.taken_by.len() {
+        self.share = match self.peer_count {
             0 | 1 => self.ceiling,
             _ => self.ceiling.saturating_sub(RESERVED).max(1),
         };
@@ -59,25 +59,23 @@ impl Credits {
         self.taken
     }
 
-    /// Number of requests that may be posted to `peer` now.
+    /// Number of requests that may be posted now to a destination with `outstanding` requests.
     #[inline(always)]
-    pub(super) fn left(&self, peer: usize) -> usize {
+    pub(super) fn left(&self, outstanding: usize) -> usize {
         let left = self.ceiling.saturating_sub(self.taken);
-        left.min(self.share.saturating_sub(self.taken_by[peer])) as usize
+        left.min(self.share.saturating_sub(outstanding as u32)) as usize
     }
 
-    /// Takes `count` credits, at most [`left`](Credits::left), for requests posted to `peer`.
+    /// Takes `count` credits, at most [`left`](Credits::left), for requests that are posted.
     #[inline(always)]
-    pub(super) fn take(&mut self, peer: usize, count: usize) {
+    pub(super) fn take(&mut self, count: usize) {
         self.taken += count as u32;
-        self.taken_by[peer] += count as u32;
     }
 
-    /// Returns the credits of `count` requests to `peer` that have ended, well or not.
+    /// Returns the credits of `count` requests that have ended, well or not.
     #[inline(always)]
-    pub(super) fn give_back(&mut self, peer: usize, count: usize) {
+    pub(super) fn give_back(&mut self, count: usize) {
         self.taken -= count as u32;
-        self.taken_by[peer] -= count as u32;
     }
 }
 

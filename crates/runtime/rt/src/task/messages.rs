@@ -88,7 +88,8 @@ impl Inbox {
 }
 
 impl<P: Provider> Core<P> {
-    /// Posts RECVs for which there is memory.
+    /// Posts RECVs for which there is memory. Not in line, because most pools receive no messages.
+    #[inline(never)]
     pub(super) fn post_recvs(&mut self, cpu: &P::Cpu) {
         let Some(receiving) = &mut self.receiving else {
             return;

@@ -73,11 +73,11 @@ pub use throttle::{Throttle, TunerActor};
 pub use tuner::{Choice, Tuner, TunerOptions};
 pub use word::WordChange;
 
-use self::core::Core;
+use self::core::{Core, POLL_BATCH};
 use self::ready::Ready;
 use crate::ResourceError;
 use drover_base::{Actor, Cpu, Progress};
-use drover_verbs::{Context, CreateError, Provider, QpKind, RemoteRegion};
+use drover_verbs::{Context, CreateError, Provider, QpKind, RemoteRegion, Wc};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -113,6 +113,8 @@ pub struct TaskPool<P: Provider> {
     wakes: Arc<Wakes>,
     ready: Rc<Ready>,
     core: Rc<RefCell<Core<P>>>,
+    /// Completions of the current poll.
+    wcs: Box<[Wc]>,
 }
 
 struct TaskSlot {
@@ -140,6 +142,7 @@ impl<P: Provider> TaskPool<P> {
             free: (0..count as u32).rev().collect(),
             ready: core.in_flight.ready.clone(),
             core: Rc::new(RefCell::new(core)),
+            wcs: vec![Wc::default(); POLL_BATCH].into(),
             wakes,
         })
     }
@@ -270,11 +273,11 @@ impl<P: Provider> TaskPool<P> {
         self.free.push(index);
     }
 
-    /// Runs the tasks that were ready when the step began. Returns whether there were any.
+    /// Runs the tasks that were ready when the step began; with `each`, requests are posted after each of them. Returns
+    /// whether there were any, and how many suspended again.
     #[inline]
-    fn run_ready(&mut self, cpu: &P::Cpu) -> bool {
+    fn run_ready(&mut self, cpu: &P::Cpu, each: bool) -> (bool, u32) {
         let (first, end) = self.ready.bounds();
-        let each = self.core.borrow().posting == Posting::PerSync;
         let (mut position, mut suspensions) = (first, 0);
         while position < end {
             let stop = if each { position + 1 } else { end };
@@ -287,10 +290,7 @@ impl<P: Provider> TaskPool<P> {
             }
             position = stop;
         }
-        if suspensions > 0 {
-            self.core.borrow_mut().stats.suspensions += u64::from(suspensions);
-        }
-        first < end
+        (first < end, suspensions)
     }
 
     /// Runs the tasks at these positions of the ready ones. Returns the number of those that suspended again.
@@ -317,12 +317,18 @@ impl<P: Provider> TaskPool<P> {
 impl<P: Provider> Actor<P::Cpu> for TaskPool<P> {
     /// Polls completions and timers, runs the tasks that they wake, posts one list per destination.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
-        let mut busy = self.core.borrow_mut().begin_step(cpu, cpu.now());
-        self.wakes.take(|index| self.ready.push(index));
-        busy |= self.run_ready(cpu);
         let mut core = self.core.borrow_mut();
-        busy |= core.post(cpu);
-        core.post_recvs(cpu);
+        let mut busy = core.begin_step(cpu, cpu.now(), &mut self.wcs);
+        let each = core.posting == Posting::PerSync;
+        drop(core);
+        self.wakes.take(|index| self.ready.push(index));
+        let (ran, suspensions) = self.run_ready(cpu, each);
+        let mut core = self.core.borrow_mut();
+        core.stats.suspensions += u64::from(suspensions);
+        busy |= ran | core.post(cpu);
+        if core.receiving.is_some() {
+            core.post_recvs(cpu);
+        }
         if busy || !self.ready.is_empty() {
             return Progress::Busy;
         }

@@ -1,7 +1,8 @@
 //! Every system of the table, reached by address: blocking, async, and with its own thread.
 
 use drover_client::{
-    AsyncClient, CallError, Client, ClientThread, Error, Options, ResultTransfer, SubmitError,
+    AsyncClient, CallError, Client, ClientThread, Condition, Effect, Error, Item, Options, PutOptions,
+    ResultTransfer, SubmitError,
 };
 use drover_control::ControlListener;
 use drover_kv::{Capacity, Service, Sizes, SystemJob};
@@ -107,6 +108,75 @@ fn futures_and_handles_work_with_every_system() {
         drop(thread);
         assert_eq!(handle.wait(handle.get(b"a")), Err(CallError::Gone));
     });
+}
+
+/// Versions, flags, conditions and touch, blocking and by futures, as far as each system offers them.
+#[test]
+fn items_have_versions_flags_and_conditions() {
+    for system in System::ALL {
+        let offers = system.facts().offers.operations;
+        let path = std::env::temp_dir().join(format!("drover-client-items-{system}-{}", std::process::id()));
+        let addr = format!("unix:{}", path.display());
+        let service = system.run(Start(addr.clone()));
+        let mut client = Client::connect(&addr).expect("a session");
+        let when = |condition| PutOptions {
+            condition,
+            flags: if offers.flags { 7 } else { 0 },
+            ..PutOptions::default()
+        };
+        if offers.conditions {
+            let effects = [
+                (Condition::IfPresent, Effect::NotFound),
+                (Condition::IfAbsent, Effect::Done),
+                (Condition::IfAbsent, Effect::Exists),
+            ];
+            for (condition, effect) in effects {
+                assert_eq!(
+                    client.put_with(b"k", b"one", &when(condition)),
+                    Ok(effect),
+                    "{system}"
+                );
+            }
+        }
+        if offers.conditions && offers.versions {
+            let item = client.get_item(b"k").expect("read").expect("an item");
+            let Item {
+                value,
+                version,
+                flags,
+            } = item;
+            assert_eq!(
+                (&value[..], flags),
+                (&b"one"[..], when(Condition::Always).flags),
+                "{system}"
+            );
+            let asynch = AsyncClient::connect(&addr, &Options::default()).expect("a session");
+            asynch
+                .block_on(async {
+                    let options = when(Condition::IfVersion(version));
+                    assert_eq!(asynch.put_with(b"k", b"two", &options).await?, Effect::Done);
+                    assert_eq!(asynch.put_with(b"k", b"three", &options).await?, Effect::Exists);
+                    let item = asynch.get_item(b"k").await?.expect("an item");
+                    assert_eq!(item.value, b"two");
+                    let old = Condition::IfVersion(version);
+                    assert_eq!(asynch.delete_if(b"k", old).await?, Effect::Exists);
+                    Ok::<(), CallError>(())
+                })
+                .expect("all of it");
+            assert_eq!(client.get_item(b"none"), Ok(None), "{system}");
+        }
+        if offers.touch {
+            client.set(b"t", b"value").expect("stored");
+            assert_eq!(
+                (client.touch(b"t", 60), client.touch(b"none", 60)),
+                (Ok(true), Ok(false))
+            );
+            let (_thread, handle) = ClientThread::connect(&addr, &Options::default(), 8).expect("a session");
+            assert_eq!(handle.wait(handle.touch(b"t", 0)), Ok(true));
+            assert_eq!(handle.wait(handle.get(b"t")), Ok(Some(b"value".to_vec())));
+        }
+        service.stop();
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn path(name: &str) -> PathBuf {
 fn the_file_of_a_unix_socket_has_its_rights_and_goes_with_it() {
     let path = path("rights");
     for mode in [0o700, 0o766] {
-        let listener = Listener::unix(&path, mode, 8).expect("it is free");
+        let listener = Listener::unix(&path, (mode, None), 8).expect("it is free");
         assert_eq!(listener.address(), &Address::Unix(path.clone()));
         let rights = std::fs::metadata(&path)
             .expect("it is there")
@@ -35,8 +35,8 @@ fn a_dead_servers_file_is_replaced_a_living_ones_and_others_are_not() {
     let path = path("stale");
     drop(UnixListener::bind(&path).expect("it is free"));
     assert!(path.exists(), "nobody removed it");
-    let living = Listener::unix(&path, 0o700, 8).expect("its owner is dead");
-    let taken = Listener::unix(&path, 0o700, 8).expect_err("its owner lives");
+    let living = Listener::unix(&path, (0o700, None), 8).expect("its owner is dead");
+    let taken = Listener::unix(&path, (0o700, None), 8).expect_err("its owner lives");
     assert_eq!(
         taken.to_string(),
         format!("address in use: another server listens at {}", path.display())
@@ -49,7 +49,7 @@ fn a_dead_servers_file_is_replaced_a_living_ones_and_others_are_not() {
     drop(other);
     std::fs::remove_file(&path).expect("it is ours");
     std::fs::write(&path, "text").expect("a file");
-    let refused = Listener::unix(&path, 0o700, 8).expect_err("no socket");
+    let refused = Listener::unix(&path, (0o700, None), 8).expect_err("no socket");
     assert!(matches!(refused, ListenError::NotASocket { .. }), "{refused}");
     std::fs::remove_file(&path).expect("it is ours");
 }

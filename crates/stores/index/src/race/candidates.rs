@@ -92,6 +92,11 @@ impl Candidates {
         Some(self)
     }
 
+    /// All entries in the candidate slots, whosever they are.
+    pub fn entries(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
+        self.slots().filter(|(_, slot)| slot.block().is_some())
+    }
+
     /// All candidate slots.
     fn slots(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
         self.pairs.iter().flat_map(BucketPair::slots)

@@ -1,10 +1,10 @@
 //! Admitting a client: terms, slots and queue pairs; then the workers add it.
 
 use super::clients::NewClient;
-use super::mail::Command;
+use super::mail::{Command, SenderExport};
 use super::session::{Phase, Port, Session, SessionParams, agree};
 use super::sessions::Sessions;
-use super::variant::Variant;
+use super::variant::{Mistake, Variant};
 use super::worker::WorkerHandle;
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, SlotExports, Welcome};
 use drover_control::acceptor::Peers;
@@ -37,7 +37,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         session.terms = Some(terms);
         session.replies = vec![None; terms.map.partition_count];
         if terms.front_end == FrontEnd::Datagrams {
-            let answers = self.ask_workers(Command::Export);
+            let (client, _) = id;
+            let answers = self.ask_workers(|reply| Command::Export { client, reply });
             self.all[index].phase = Phase::Exporting(answers);
             return Ok(());
         }
@@ -56,7 +57,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         &mut self,
         peers: &mut Peers,
         index: usize,
-        exports: Vec<Result<Export, String>>,
+        exports: Vec<Result<SenderExport, String>>,
     ) {
         let exports = match exports.into_iter().collect::<Result<Vec<_>, _>>() {
             Ok(exports) => exports,
@@ -65,7 +66,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         self.welcome(peers, index, Export::default(), Export::default());
         let session = &mut self.all[index];
         session.attached = true;
-        for (index, ud) in (0..).zip(exports) {
+        for (index, (ud, sender)) in (0..).zip(exports) {
+            session.senders.push(sender);
             session.send(peers, &Message::Partition { index, ud });
         }
     }
@@ -104,7 +106,9 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         let region = self
             .ctx
             .alloc(MaskedRegion::mapped_bytes(bytes), PageWish::Small)?;
-        let mr = self.ctx.register(&region, Access::REMOTE_WRITE)?;
+        let own = self.own_context()?;
+        let ctx = own.as_ref().unwrap_or(&self.ctx);
+        let mr = ctx.register(&region, Access::REMOTE_WRITE)?;
         let stripe = terms.map.window * terms.map.slot_bytes;
         let watch = |(i, worker): (usize, &WorkerHandle)| Watch {
             range: i * stripe..(i + 1) * stripe,
@@ -115,20 +119,41 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             false => Vec::new(),
         };
         let region_export = mr.export(&watches)?;
-        let (port, uc) = self.make_port(QpKind::Uc, mr)?;
+        let (port, uc) = self.make_port(QpKind::Uc, mr, own)?;
         Ok((MaskedRegion::new(region, 0, bytes), port, region_export, uc))
     }
 
-    /// Makes the server's end of a queue pair through which the client accesses the memory `mr`; it posts nothing. Also
-    /// returns its export.
-    pub(super) fn make_port(&self, kind: QpKind, mr: P::Mr) -> Result<(Port<P>, Export), SetupError> {
-        let cq = self.ctx.create_cq(16)?;
-        let mut options = QpOptions::<P>::new(kind, &cq, self.ctx.caps());
+    /// A context for what one client may write to: others must not reach it, though they may guess its key. `None`: the
+    /// fabric, or the control thread's, will do.
+    pub(super) fn own_context(&self) -> Result<Option<P::Context>, SetupError> {
+        match self.variant.makes(Mistake::SharesDomain) {
+            true => Ok(None),
+            false => Ok(self.ctx.isolated()?),
+        }
+    }
+
+    /// Makes the server's end of a queue pair through which the client accesses the memory `mr`; it posts nothing. `own`:
+    /// the context that `mr` is of, if it is not the control thread's. Also returns its export.
+    pub(super) fn make_port(
+        &self,
+        kind: QpKind,
+        mr: P::Mr,
+        own: Option<P::Context>,
+    ) -> Result<(Port<P>, Export), SetupError> {
+        let ctx = own.as_ref().unwrap_or(&self.ctx);
+        let cq = ctx.create_cq(16)?;
+        let mut options = QpOptions::<P>::new(kind, &cq, ctx.caps());
         options.send_depth = 1;
         options.recv_depth = 1;
-        let qp = self.ctx.create_qp(&options)?;
+        let qp = ctx.create_qp(&options)?;
         let export = qp.export()?;
-        Ok((Port { qp, _cq: cq, _mr: mr }, export))
+        let port = Port {
+            qp,
+            _own: own,
+            _cq: cq,
+            _mr: mr,
+        };
+        Ok((port, export))
     }
 
     pub(super) fn attach(&mut self, peers: &mut Peers, index: usize, uc: &Export) {
@@ -159,6 +184,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             return;
         };
         let (slots, all) = (session.slots.clone(), std::mem::take(&mut session.replies));
+        let senders = std::mem::take(&mut session.senders);
         let answers = Answers::ask(self.workers.len(), Some(&self.bell), |index, reply| {
             let new = NewClient {
                 id,
@@ -166,6 +192,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
                 params,
                 slots: slots.clone(),
                 replies: all[index].clone().unwrap_or_default(),
+                sender: senders.get(index).copied().flatten(),
             };
             self.workers[index].send(Command::Add(Box::new(new), reply));
         });

@@ -72,9 +72,10 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             remote_read: true,
             ..Access::REMOTE_WRITE
         };
-        let mr = self.ctx.register(&region, access)?;
+        let own = self.own_context()?;
+        let mr = own.as_ref().unwrap_or(&self.ctx).register(&region, access)?;
         let export = mr.export(&[])?;
-        let (port, rc) = self.make_port(QpKind::Rc, mr)?;
+        let (port, rc) = self.make_port(QpKind::Rc, mr, own)?;
         let memory = BulkMemory { region, map };
         Ok((memory, port, export, rc))
     }

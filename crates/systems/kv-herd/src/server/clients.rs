@@ -8,7 +8,7 @@ use crate::layout::Commit;
 use drover_base::Ns;
 use drover_mem::MaskedRegion;
 use drover_slots::server::{Hold, PlainClient, SlotState, Stripe, Turn};
-use drover_verbs::{Context, Export, Provider, UdDest};
+use drover_verbs::{Context, Export, Provider, Qpn, UdDest};
 
 /// Description of a new client for a worker.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(super) struct NewClient {
     pub(super) slots: Option<MaskedRegion>,
     /// The client's queue pair for replies of this worker.
     pub(super) replies: Export,
+    /// The number that the client's datagrams to this worker carry; `None`: that of its queue pair.
+    pub(super) sender: Option<Qpn>,
 }
 
 /// The polled part of a client that writes slots: where its next request is expected, and which word is there until it
@@ -62,6 +64,8 @@ pub(super) struct Client {
     /// Most requests taken in one visit of a sweep.
     pub(super) quota: usize,
     pub(super) dest: UdDest,
+    /// The number that its datagrams carry.
+    pub(super) sender: Qpn,
     pub(super) turn: Turn,
     pub(super) states: Box<[SlotState]>,
     /// Decides which of the client's conditional requests are refused.
@@ -95,6 +99,7 @@ impl Client {
             ),
             quota,
             dest,
+            sender: new.sender.unwrap_or(dest.qpn),
             turn: Turn::FIRST,
             states: vec![SlotState::UNUSED; map.window].into_boxed_slice(),
             hold: Hold::NONE,

@@ -161,7 +161,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let client = self.clients.get_mut(header.client)?;
         let known = header.generation == client.generation as u16
             && header.slot < client.stripe.window()
-            && wc.src_qpn == client.dest.qpn
+            && wc.src_qpn == client.sender
             && client.params.front_end == FrontEnd::Datagrams
             && len <= client.stripe.slot_bytes() as usize;
         if !known {

@@ -6,7 +6,7 @@ use drover_kv::WorkerStats;
 use drover_mem::Region;
 use drover_rt::ChunkMap;
 use drover_shards::Reply;
-use drover_verbs::Export;
+use drover_verbs::{Export, Qpn};
 
 /// A command of the control thread to a worker.
 #[derive(Debug)]
@@ -23,14 +23,21 @@ pub(super) enum Command {
         bulk: BulkMemory,
         reply: Reply<()>,
     },
-    /// Export the worker's UD queue pair, to which a client sends datagrams. The answer says why that is impossible, if
-    /// it is.
-    Export(Reply<Result<Export, String>>),
+    /// Export the worker's UD queue pair, to which this client sends datagrams until it is removed. The answer says why
+    /// that is impossible, if it is.
+    Export {
+        client: u32,
+        reply: Reply<Result<SenderExport, String>>,
+    },
     /// Report the worker's statistics.
     Stats(Reply<WorkerStats>),
     /// Stop.
     Stop,
 }
+
+/// A worker's UD queue pair for one client, and the number that the client's datagrams carry as `src_qpn`; `None`: that of
+/// the client's queue pair.
+pub(super) type SenderExport = (Export, Option<Qpn>);
 
 /// A client's bulk memory, at the start of `region`.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@
 //!                                                    id free <--all workers-- Leaving
 //! ```
 
+use super::mail::SenderExport;
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message};
 use crate::layout::SlotMap;
 use drover_base::Ns;
@@ -16,7 +17,7 @@ use drover_kv::secret::is_let_in;
 use drover_mem::MaskedRegion;
 use drover_shards::Answers;
 use drover_slots::server::KeyRule;
-use drover_verbs::{Export, Provider, QueuePair};
+use drover_verbs::{Export, Provider, Qpn, QueuePair};
 
 /// State of a session.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(super) enum Phase {
     /// The channel is open; `Hello` has not arrived.
     Hello,
     /// The workers export their queue pairs for the client's datagrams.
-    Exporting(Answers<Result<Export, String>>),
+    Exporting(Answers<Result<SenderExport, String>>),
     /// `Welcome` is sent; the client's queue pairs have not all arrived.
     Attaching,
     /// The workers add the client.
@@ -48,6 +49,8 @@ pub(super) struct SessionParams {
 /// WRITEs impossible.
 pub(super) struct Port<P: Provider> {
     pub(super) qp: P::Qp,
+    /// The context of all of it, if it is not the control thread's.
+    pub(super) _own: Option<P::Context>,
     /// Never polled, because this end posts nothing.
     pub(super) _cq: P::Cq,
     pub(super) _mr: P::Mr,
@@ -89,6 +92,8 @@ pub(super) struct Session<P: Provider> {
     pub(super) attached: bool,
     /// For each partition, the client's queue pair for replies, once it has arrived.
     pub(super) replies: Vec<Option<Export>>,
+    /// For each partition, the number that the client's datagrams carry there; empty if it sends none.
+    pub(super) senders: Vec<Option<Qpn>>,
     /// Time by which the session must be live.
     deadline: Ns,
     pub(super) wants_stats: StatsWanted,
@@ -110,6 +115,7 @@ impl<P: Provider> Session<P> {
             },
             attached: false,
             replies: Vec::new(),
+            senders: Vec::new(),
             deadline,
             wants_stats: StatsWanted::default(),
         }

@@ -35,7 +35,7 @@ pub(super) struct Sessions<P: Provider, V: Variant> {
     pub(super) offer: Offer,
     pub(super) identity: Identity,
     pub(super) slot_clients_max: usize,
-    variant: V,
+    pub(super) variant: V,
     pub(super) workers: Vec<WorkerHandle>,
     events: Mailbox<Event>,
     pub(super) all: Vec<Session<P>>,
@@ -214,7 +214,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         session.cut_off();
         let known = matches!(
             session.phase,
-            Phase::Exporting(_) | Phase::Adding(_) | Phase::Live
+            Phase::Exporting(_) | Phase::Attaching | Phase::Adding(_) | Phase::Live
         );
         let Some(id @ (client, _)) = session.id.filter(|_| known) else {
             return self.forget(index);

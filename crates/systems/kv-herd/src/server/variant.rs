@@ -47,6 +47,10 @@ pub enum Mistake {
     RebuildsReplies,
     /// A worker that has received only datagrams to be ignored reports that it is idle, although more may have arrived.
     IdlesBehindDatagrams,
+    /// Slots and bulk memory of all clients are in one protection domain.
+    SharesDomain,
+    /// The number that a datagram carries is believed, though its sender writes it.
+    TrustsSenders,
     /// The caches of workers make this mistake.
     InCache(drover_store::Mistake),
 }

@@ -5,7 +5,7 @@ use super::clients::{Client, Clients, NewClient};
 use super::counters::values;
 use super::datagram::Datagrams;
 use super::intake::{Intake, TORN_NS_MAX};
-use super::mail::{Command, Event};
+use super::mail::{Command, Event, SenderExport};
 use super::options::{ServeMode, ServerOptions};
 use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
@@ -20,7 +20,7 @@ use drover_mem::{AllocError, pause};
 use drover_rt::{Mailbox, Mailer, Rounds, RunStats, unbounded_mailbox};
 use drover_slots::server::{Clock, Share, SlotState};
 use drover_store::Partition;
-use drover_verbs::{Bell, Context, Device, Provider, QueuePair};
+use drover_verbs::{Bell, Context, Device, Provider, Qpn, QueuePair};
 use std::rc::Rc;
 
 /// Handle to a worker, for other threads.
@@ -66,6 +66,8 @@ pub struct Worker<P: Provider, V: Variant = Standard> {
     mailer: Mailer<Command>,
     events: Mailer<Event>,
     stopping: bool,
+    /// Clients that may send datagrams, and the numbers that these carry.
+    senders: Vec<(u32, Qpn)>,
 }
 
 impl<P: Provider, V: Variant> Worker<P, V> {
@@ -137,6 +139,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             mail,
             mailer,
             events: setup.events.clone(),
+            senders: Vec::new(),
             stopping: false,
             options: Rc::new(options.clone()),
             variant,
@@ -249,6 +252,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 Command::Add(new, reply) => reply.send(self.add(*new)),
                 Command::Remove { client, reply } => {
                     self.clients.remove::<P>(&self.ctx, client);
+                    self.forget_sender(client);
                     reply.send(());
                 }
                 Command::Resync { client, resync } => {
@@ -264,13 +268,33 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                     }
                     reply.send(());
                 }
-                Command::Export(reply) => {
-                    reply.send(self.replies.qp.export().map_err(|error| error.to_string()));
+                Command::Export { client, reply } => {
+                    reply.send(self.export_for(client).map_err(|error| error.to_string()));
                 }
                 Command::Stats(_) if self.variant.makes(Mistake::KeepsSilent) => {}
                 Command::Stats(reply) => reply.send(self.stats()),
                 Command::Stop => self.stopping = true,
             }
+        }
+    }
+
+    /// Exports the queue pair for the datagrams of a client.
+    fn export_for(&mut self, client: u32) -> Result<SenderExport, AllocError> {
+        let qp = &self.replies.qp;
+        if self.variant.makes(Mistake::TrustsSenders) {
+            return Ok((qp.export()?, None));
+        }
+        let (export, sender) = qp.export_for_sender()?;
+        self.senders.extend(sender.map(|sender| (client, sender)));
+        Ok((export, sender))
+    }
+
+    /// Takes the export for a client back: a client that is gone may hold on to it.
+    fn forget_sender(&mut self, client: u32) {
+        let own = self.senders.iter().position(|(other, _)| *other == client);
+        if let Some(at) = own {
+            let (_, sender) = self.senders.swap_remove(at);
+            self.replies.qp.forget_sender(sender);
         }
     }
 

@@ -22,7 +22,7 @@ impl Shard {
 impl<P: Provider> Race<P> {
     /// READs the directory of `shard`, or waits until another task has.
     pub(super) async fn refresh(&self, cx: &TaskCx<P>, shard: &Shard) -> Result<(), RaceError> {
-        match self.0.refreshing.join(cx, shard.node).await {
+        match self.0.refreshing.join(cx, shard.index).await {
             Joined::Value(()) => {}
             Joined::Lead(lead) => {
                 self.read_directory(cx, shard).await?;

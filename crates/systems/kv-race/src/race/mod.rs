@@ -1,8 +1,12 @@
 //! [`Race`]: a thread's handle to the tables of a pool.
 
+mod attend;
 mod directory;
+mod evict;
+mod flush;
 mod open;
 mod operation;
+mod pieces;
 mod read;
 mod recovery;
 mod split;
@@ -12,7 +16,7 @@ pub use read::Found;
 pub use write::ItemMeta;
 
 use crate::error::RaceError;
-use crate::layout::TableHeader;
+use crate::layout::{Flushes, TableHeader};
 use crate::options::RaceOptions;
 use drover_base::KeyHasher;
 use drover_index::race::Directory;
@@ -22,8 +26,8 @@ use drover_verbs::Provider;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A thread's handle to the tables of a pool, one per node, each with the keys of its share of the hash values. Clones
-/// are handles of the same, for the tasks of the thread.
+/// A thread's handle to the tables of a pool, of each node one or several, each with the keys of its share of the hash
+/// values. Clones are handles of the same, for the tasks of the thread.
 pub struct Race<P: Provider>(Rc<Inner<P>>);
 
 impl<P: Provider> Clone for Race<P> {
@@ -36,10 +40,13 @@ struct Inner<P: Provider> {
     arena: Arena<P>,
     options: RaceOptions,
     hasher: KeyHasher,
+    /// The first table of each node, then the second ones, and so on.
     shards: Box<[Shard]>,
-    /// READs of directories, by node.
+    /// READs of directories, by shard.
     refreshing: SingleFlight<P, usize, ()>,
     reads: ReadOrder,
+    /// State of the draws of items to evict.
+    draws: Cell<u64>,
     stats: Cell<RaceStats>,
 }
 
@@ -56,6 +63,10 @@ pub struct RaceStats {
     pub collisions: u64,
     /// Inserts that gave way to another client's.
     pub gave_way: u64,
+    /// Expired and flushed items that a search has removed.
+    pub expired: u64,
+    /// Items that were removed to make room.
+    pub evicted: u64,
 }
 
 impl<P: Provider> Inner<P> {
@@ -77,16 +88,23 @@ struct ReadOrder {
 
 /// The table of a node.
 struct Shard {
+    index: usize,
     node: usize,
     /// Offset of the table in the node's memory.
     table: u64,
     header: TableHeader,
     directory: RefCell<Directory>,
+    /// As last READ.
+    flushes: Cell<Flushes>,
 }
 
 impl<P: Provider> Race<P> {
     fn nodes(&self) -> &Nodes<P> {
         self.0.arena.nodes()
+    }
+
+    fn shards_of(&self, node: usize) -> impl Iterator<Item = &Shard> {
+        self.0.shards.iter().filter(move |shard| shard.node == node)
     }
 
     /// The value of `key`, unless it has none or has expired.
@@ -154,7 +172,23 @@ impl<P: Provider> Race<P> {
         mut change: impl FnMut(&[u8], &mut Vec<u8>),
     ) -> Result<bool, RaceError> {
         let mut guard = cx.conflict_guard().await;
-        self.begin(cx, key)?.modify(meta, &mut change, &mut guard).await
+        let mut operation = self.begin(cx, key)?;
+        loop {
+            match operation.modify(meta, &mut change, &mut guard).await {
+                Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
+                modified => return modified,
+            }
+        }
+    }
+
+    /// When an item of `key` expires that is written now and lives for `ttl_s` seconds, in [`ItemMeta`]'s terms; 0: never.
+    pub fn expire_s(&self, key: &[u8], ttl_s: u32) -> u32 {
+        let shard = self.0.hasher.hash(key).partition_index(self.0.shards.len());
+        let now_s = self.nodes().node(self.0.shards[shard].node).clock_s();
+        match ttl_s {
+            0 => 0,
+            ttl_s => now_s.saturating_add(ttl_s),
+        }
     }
 
     /// What this thread's operations have met.

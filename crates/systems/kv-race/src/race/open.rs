@@ -3,11 +3,11 @@
 use super::directory::read_directory;
 use super::{Inner, Race, ReadOrder, Shard};
 use crate::error::RaceError;
-use crate::layout::{TABLE_HEADER_BYTES, TABLE_ROOT, TableHeader};
+use crate::layout::{FLUSHES_AT, Flushes, TABLE_HEADER_BYTES, TABLE_ROOT, TableHeader};
 use crate::options::RaceOptions;
 use drover_base::HashSeed;
 use drover_index::race::{BUCKET_BYTES, ENTRIES_OFFSET, Entry};
-use drover_memnode::{Addr, Arena, Need, Nodes};
+use drover_memnode::{Addr, Arena, Located, Need, Nodes};
 use drover_rt::{SingleFlight, TaskCx};
 use drover_verbs::{Caps, Provider};
 use std::cell::{Cell, RefCell};
@@ -32,15 +32,18 @@ impl<P: Provider> Race<P> {
         options: RaceOptions,
     ) -> Result<Race<P>, RaceError> {
         let count = arena.nodes().pool().node_count();
-        let mut shards = Vec::with_capacity(count);
-        let mut seed: Option<HashSeed> = None;
-        for node in 0..count {
-            let shard = open_shard(cx, arena, node, &options).await?;
-            if *seed.get_or_insert(shard.header.seed) != shard.header.seed {
+        let mut shards: Vec<Shard> = Vec::with_capacity(count);
+        // As many as the first table says.
+        while shards.len() < count * shards.first().map_or(1, |first| first.header.tables as usize) {
+            let shard = open_shard(cx, arena, shards.len(), count, &options).await?;
+            let (node, header) = (shard.node, shard.header);
+            let first = shards.first().map_or(header, |first| first.header);
+            if (first.seed, first.tables) != (header.seed, header.tables) {
                 return Err(RaceError::NoTable { node });
             }
             shards.push(shard);
         }
+        let seed = shards.first().map(|first| first.header.seed);
         let reads = ReadOrder {
             is_torn: caps.reads.unit_bytes < BUCKET_BYTES,
             sees_earlier: caps.reads.see_earlier,
@@ -52,6 +55,7 @@ impl<P: Provider> Race<P> {
             shards: shards.into(),
             refreshing,
             reads,
+            draws: Cell::default(),
             stats: Cell::default(),
         })))
     }
@@ -60,15 +64,17 @@ impl<P: Provider> Race<P> {
 async fn open_shard<P: Provider>(
     cx: &TaskCx<P>,
     arena: &Arena<P>,
-    node: usize,
+    index: usize,
+    node_count: usize,
     options: &RaceOptions,
 ) -> Result<Shard, RaceError> {
     let nodes = arena.nodes();
-    let root = nodes.root(node, TABLE_ROOT);
+    let (node, root) = (index % node_count, TABLE_ROOT + index / node_count);
+    let root = nodes.root(node, root);
     let ticket = cx.read(root.peer, cx.buffer(8)?, root.remote)?;
     let word = cx.sync().await?.take(ticket);
     let table = match u64::from_le_bytes(word[..].try_into().expect("8 bytes")) {
-        0 => create(cx, arena, node, options).await?,
+        0 => create(cx, arena, node, root, options).await?,
         table => table,
     };
     let missing = RaceError::NoTable { node };
@@ -77,11 +83,18 @@ async fn open_shard<P: Provider>(
     let bytes = cx.sync().await?.take(ticket);
     let header = bytes.first_chunk().and_then(TableHeader::decode).ok_or(missing)?;
     let directory = read_directory(cx, nodes, node, table, 0, options).await?;
+    let tail = addr(node, table + header.tail()).ok_or(missing)?;
+    let at = nodes.locate(tail.add(FLUSHES_AT), 8)?;
+    let ticket = cx.read(at.peer, cx.buffer(8)?, at.remote)?;
+    let flushes = cx.sync().await?.take(ticket);
+    let flushes = u64::from_le_bytes(flushes[..].try_into().expect("8 bytes"));
     Ok(Shard {
+        index,
         node,
         table,
         header,
         directory: RefCell::new(directory),
+        flushes: Cell::new(Flushes::from_word(flushes)),
     })
 }
 
@@ -95,9 +108,11 @@ async fn create<P: Provider>(
     cx: &TaskCx<P>,
     arena: &Arena<P>,
     node: usize,
+    root: Located,
     options: &RaceOptions,
 ) -> Result<u64, RaceError> {
     let nodes = arena.nodes();
+    let _pin = nodes.pin(node);
     let header = options.create.ok_or(RaceError::NoTable { node })?;
     let subtable_bytes = header.shape.bytes() as usize;
     let table = arena
@@ -117,7 +132,6 @@ async fn create<P: Provider>(
     buffer[ENTRIES_OFFSET..].copy_from_slice(&first.word().to_le_bytes());
     let at = nodes.locate_to_write(cx, table, buffer.len())?;
     cx.write(at.peer, buffer, at.remote)?;
-    let root = nodes.root(node, TABLE_ROOT);
     let ticket = cx.cas(root.peer, root.remote, 0, table.offset())?;
     let was = cx.sync().await?.value(ticket);
     if was != 0 {

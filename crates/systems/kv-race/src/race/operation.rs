@@ -7,12 +7,12 @@ use drover_index::race::{
     BucketPair, Candidates, Entry, Header, Location, PAIR_BYTES, Slot, SlotId, Verdict,
 };
 use drover_memnode::block::BLOCK_HEADER_BYTES;
-use drover_memnode::{Addr, BadRun, EpochPin, MemoryError};
+use drover_memnode::{Addr, BadRun, Class, EpochPin, MemoryError};
 use drover_rt::{Completed, TaskCx, Ticket};
 use drover_verbs::Provider;
 
 /// Longest key, bytes. The shortest is 1.
-const KEY_BYTES_MAX: usize = 250;
+pub(super) const KEY_BYTES_MAX: usize = 250;
 
 /// An operation on a key. While it lives, no block that it may have a pointer to is used again.
 pub(super) struct Operation<'a, P: Provider> {
@@ -24,7 +24,9 @@ pub(super) struct Operation<'a, P: Provider> {
     pub(super) pin: EpochPin<P>,
     /// Broken structures in a row.
     pub(super) bad: BadRun,
-    deadline: Ns,
+    pub(super) deadline: Ns,
+    /// Size of the block for which there was no memory.
+    pub(super) wanted: Option<Class>,
 }
 
 /// Copies of a key's buckets, of the right subtable.
@@ -74,6 +76,7 @@ impl<P: Provider> Race<P> {
             pin: self.nodes().pin(shard.node),
             bad: BadRun::default(),
             deadline: cx.now() + self.0.options.deadline,
+            wanted: None,
         })
     }
 }

@@ -5,7 +5,7 @@ use crate::error::RaceError;
 use drover_index::race::{Candidates, Slot, SlotId, Verdict};
 use drover_mem::Buffer;
 use drover_memnode::MemoryError;
-use drover_memnode::block::decode_block;
+use drover_memnode::block::{BLOCK_HEADER_BYTES, Chain, decode_block};
 use drover_rt::Ticket;
 use drover_verbs::Provider;
 
@@ -18,6 +18,8 @@ pub struct Found {
     buffer: Buffer,
     start: usize,
     len: usize,
+    /// The whole value, if it is longer than a block.
+    pub(super) long: Vec<u8>,
     /// The version, which no other value of any key ever had.
     pub version: u64,
     /// The flags that it was written with.
@@ -27,7 +29,10 @@ pub struct Found {
 impl Found {
     /// The value.
     pub fn value(&self) -> &[u8] {
-        &self.buffer[self.start..self.start + self.len]
+        match self.long.is_empty() {
+            true => &self.buffer[self.start..self.start + self.len],
+            false => &self.long,
+        }
     }
 }
 
@@ -35,8 +40,10 @@ impl Found {
 pub(super) struct Match {
     pub(super) id: SlotId,
     pub(super) slot: Slot,
-    /// Whether the item has not expired.
+    /// Whether the item has neither expired nor was flushed.
     pub(super) is_live: bool,
+    /// The way to the rest of the value.
+    pub(super) chain: Chain,
     pub(super) found: Found,
 }
 
@@ -56,7 +63,12 @@ impl<P: Provider> Operation<'_, P> {
         loop {
             let view = self.look(Looker::Reader).await?;
             match self.find(&view).await? {
-                Search::Found(found) => return Ok(found.is_live.then_some(found.found)),
+                Search::Found(found) if !found.is_live => return Ok(None),
+                Search::Found(found) => {
+                    if let Some(found) = self.complete(found).await? {
+                        return Ok(Some(found.found));
+                    }
+                }
                 Search::Missing if self.is_missing(&view).await? => return Ok(None),
                 Search::Missing | Search::Torn => {}
             }
@@ -109,7 +121,7 @@ impl<P: Provider> Operation<'_, P> {
 
     /// Whether the block in `buffer` is the key's. The whole key counts, length included.
     fn check(&mut self, id: SlotId, slot: Slot, buffer: Buffer) -> Result<Search, RaceError> {
-        let Some(block) = decode_block(&buffer).ok().filter(|block| block.next.is_null()) else {
+        let Ok(block) = decode_block(&buffer) else {
             // Blocks do not change, and this one was in use when the operation began.
             self.bad.bad(self.block(slot)?.0)?;
             return Ok(Search::Torn);
@@ -119,21 +131,20 @@ impl<P: Provider> Operation<'_, P> {
             self.race.0.count(|stats| stats.collisions += 1);
             return Ok(Search::Missing);
         }
-        let clock_s = self.race.nodes().node(self.shard.node).clock_s();
-        let is_live = !block.meta.is_expired(clock_s);
+        let is_live = self.race.is_live(self.shard, &block.meta);
         let (version, flags) = (block.meta.version, block.meta.flags);
-        let (start, len) = (
-            drover_memnode::block::BLOCK_HEADER_BYTES + block.key.len(),
-            block.part.len(),
-        );
+        let (start, len) = (BLOCK_HEADER_BYTES + block.key.len(), block.part.len());
+        let chain = block.chain();
         Ok(Search::Found(Match {
             id,
             slot,
             is_live,
+            chain,
             found: Found {
                 buffer,
                 start,
                 len,
+                long: Vec::new(),
                 version,
                 flags,
             },

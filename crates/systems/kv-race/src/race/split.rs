@@ -1,20 +1,24 @@
 //! Splitting: carries out the steps of `index::race`'s state machines.
 
 use super::open::fill;
-use super::operation::Operation;
+use super::operation::{KEY_BYTES_MAX, Operation};
 use super::{Race, Shard};
 use crate::error::RaceError;
 use drover_index::race::split::{BucketMove, Division, Lock, MoveRequest, Outcome, Split, Step};
 use drover_index::race::{
     BLOCK_UNIT, BUCKET_BYTES, Bucket, ENTRIES_OFFSET, Entry, GlobalDepth, Location, Slot,
 };
-use drover_memnode::block::decode_block;
+use drover_memnode::block::{BLOCK_HEADER_BYTES, decode_block, key_of};
 use drover_memnode::{Addr, BadRun, ClientId, MemoryError, Need, locks};
-use drover_rt::{TaskCx, Ticket};
+use drover_rt::{StageError, TaskCx, TaskError, Ticket};
 use drover_verbs::Provider;
 
 /// Buckets that are moved at the same time.
 const BUCKETS: u32 = 16;
+/// Most bytes that are READ of a block whose key is wanted.
+const KEY_READ_BYTES: usize = (BLOCK_HEADER_BYTES + KEY_BYTES_MAX).next_multiple_of(BLOCK_UNIT);
+/// Locks that are READ at a time.
+const LOCKS: usize = 128;
 /// Requests of a split that are outstanding at a time.
 const REQUESTS: usize = 16;
 
@@ -41,16 +45,21 @@ impl<P: Provider> Operation<'_, P> {
 }
 
 impl<P: Provider> Race<P> {
-    /// Finishes the splits that `dead` has left at node `node`.
-    pub(super) async fn resume(&self, cx: &TaskCx<P>, node: usize, dead: ClientId) -> Result<(), RaceError> {
-        let shard = &self.0.shards[node];
-        let _pin = self.nodes().pin(node);
+    /// Finishes the splits that `dead` has left.
+    pub(super) async fn resume(
+        &self,
+        cx: &TaskCx<P>,
+        shard: &Shard,
+        dead: ClientId,
+    ) -> Result<(), RaceError> {
+        let _pin = self.nodes().pin(shard.node);
         let mut splitter = self.splitter(cx, shard);
-        for suffix in 0..1 << shard.header.depth_max {
-            let lock = Lock::Subtable(suffix);
-            let word = splitter.read_lock(lock).await?;
-            if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
-                splitter.run(Split::resume(suffix), Some(dead)).await?;
+        for first in (0..1 << shard.header.depth_max).step_by(LOCKS) {
+            for (suffix, word) in (first..).zip(splitter.read_locks(first).await?) {
+                let lock = Lock::Subtable(suffix);
+                if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
+                    splitter.run(Split::resume(suffix), Some(dead)).await?;
+                }
             }
         }
         Ok(())
@@ -77,7 +86,7 @@ struct Splitter<'a, P: Provider> {
 /// A request of a bucket's move that has a result.
 enum Asked {
     Buckets(Ticket, Ticket),
-    Block(u8, Ticket),
+    Block(u8, Slot, Ticket),
     Slot(u8, Ticket),
     Nothing,
 }
@@ -147,12 +156,17 @@ impl<P: Provider> Splitter<'_, P> {
         }
     }
 
-    async fn read_lock(&self, lock: Lock) -> Result<locks::Lock, RaceError> {
-        let at = self.race.nodes().locate(self.lock_addr(lock), 8)?;
-        let ticket = self.cx.read(at.peer, self.cx.buffer(8)?, at.remote)?;
-        let word = self.cx.sync().await?.take(ticket);
-        let word = u64::from_le_bytes(word[..].try_into().expect("8 bytes"));
-        Ok(locks::Lock::from_bits(word))
+    /// READs subtables' locks from that of suffix `first` on.
+    async fn read_locks(&self, first: u32) -> Result<Vec<locks::Lock>, RaceError> {
+        let bytes = 8 * LOCKS.min(1 << self.shard.header.depth_max);
+        let at = self.lock_addr(Lock::Subtable(first));
+        let at = self.race.nodes().locate(at, bytes)?;
+        let ticket = self.cx.read(at.peer, self.cx.buffer(bytes)?, at.remote)?;
+        let read = self.cx.sync().await?.take(ticket);
+        let words = read.as_chunks::<8>().0.iter();
+        Ok(words
+            .map(|word| locks::Lock::from_bits(u64::from_le_bytes(*word)))
+            .collect())
     }
 
     /// Takes a lock that is free, or that `dead` has left. It is never taken from a client that may be alive.
@@ -270,7 +284,16 @@ impl<P: Provider> Splitter<'_, P> {
             let mut asked = Vec::with_capacity(batch.len());
             for (at, request) in batch {
                 let offset = u64::from(moves[*at].0) * BUCKET_BYTES as u64;
-                asked.push((*at, self.stage(*request, old + offset, new + offset)?));
+                let staged = loop {
+                    match self.stage(*request, old + offset, new + offset) {
+                        // Other tasks have what it takes, for a while; the lock is held meanwhile.
+                        Err(RaceError::Memory(MemoryError::Task(TaskError::Stage(
+                            StageError::NoBuffer { .. } | StageError::NoWord,
+                        )))) => self.cx.sleep(self.race.0.options.wait).await,
+                        staged => break staged?,
+                    }
+                };
+                asked.push((*at, staged));
             }
             let mut completed = self.cx.sync().await?;
             for (at, asked) in asked {
@@ -286,17 +309,15 @@ impl<P: Provider> Splitter<'_, P> {
                             self.bad.bad(Addr::new(self.shard.node, self.shard.table))?;
                         }
                     }
-                    Asked::Block(slot, ticket) => {
+                    Asked::Block(slot, entry, ticket) => {
                         let block = completed.take(ticket);
-                        match decode_block(&block) {
-                            Ok(block) => {
+                        match self.location_of(entry, &block) {
+                            Some(location) => {
                                 self.bad.good();
-                                let hash = self.race.0.hasher.hash(block.key);
-                                let location = Location::new(hash, self.shard.header.shape);
                                 bucket.block_read(slot, division.moves(location.directory_bits));
                             }
                             // It is asked for again.
-                            Err(_) => self.bad.bad(Addr::new(self.shard.node, self.shard.table))?,
+                            None => self.bad.bad(Addr::new(self.shard.node, self.shard.table))?,
                         }
                     }
                     Asked::Slot(slot, ticket) => {
@@ -308,6 +329,18 @@ impl<P: Provider> Splitter<'_, P> {
         }
         moves.iter_mut().for_each(|(_, bucket)| bucket.advance());
         Ok(())
+    }
+
+    /// Where the key of an entry belongs, by the beginning of its block; `None` if that is broken.
+    fn location_of(&self, entry: Slot, bytes: &[u8]) -> Option<Location> {
+        let is_whole = entry.block().is_some_and(|block| block.bytes() == bytes.len());
+        let key = match is_whole {
+            true => decode_block(bytes).ok()?.key,
+            // Without a checksum the fingerprint must do.
+            false => key_of(bytes)?,
+        };
+        let location = Location::new(self.race.0.hasher.hash(key), self.shard.header.shape);
+        (location.fingerprint == entry.fingerprint()).then_some(location)
     }
 
     /// Stages a request about the buckets at these offsets.
@@ -329,8 +362,8 @@ impl<P: Provider> Splitter<'_, P> {
             MoveRequest::ReadBuckets => Asked::Buckets(read(new, BUCKET_BYTES)?, read(old, BUCKET_BYTES)?),
             MoveRequest::ReadBlock { slot, entry } => match entry.block() {
                 Some(block) => {
-                    let bytes = usize::from(block.units) * BLOCK_UNIT;
-                    Asked::Block(slot, read(block.addr, bytes)?)
+                    let bytes = block.bytes().min(KEY_READ_BYTES);
+                    Asked::Block(slot, entry, read(block.addr, bytes)?)
                 }
                 None => Asked::Nothing,
             },

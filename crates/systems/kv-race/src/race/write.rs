@@ -2,13 +2,14 @@
 
 use super::Race;
 use super::operation::{Looker, Operation, View};
-use super::read::Search;
+use super::pieces::Piece;
+use super::read::{Match, Search};
 use crate::error::RaceError;
 use drover_index::race::{
-    BLOCK_UNIT, BlockRef, BucketPair, Candidates, Choice, Settled, Slot, SlotId, UNITS_MAX, Verdict, settle,
+    BLOCK_UNIT, BlockRef, BucketPair, Candidates, Choice, Settled, Slot, SlotId, Verdict, settle,
 };
 use drover_memnode::block::{BlockMeta, Cut, encode_block};
-use drover_memnode::{Addr, Need};
+use drover_memnode::{Addr, Class, Need};
 use drover_rt::{ConflictGuard, TaskCx};
 use drover_verbs::Provider;
 
@@ -37,6 +38,8 @@ pub(super) enum When {
 struct NewBlock {
     addr: Addr,
     bytes: usize,
+    /// What it links, if the value is longer than a block.
+    pieces: Vec<Piece>,
     block: BlockRef,
     /// Whether others may have seen a slot that leads to it.
     was_seen: bool,
@@ -66,7 +69,12 @@ impl<P: Provider> Race<P> {
         let mut guard = cx.conflict_guard().await;
         let mut operation = self.begin(cx, key)?;
         // Nothing is changed before there is memory for the item.
-        let mut block = operation.stage_new_block(value, meta).await?;
+        let mut block = loop {
+            match operation.stage_new_block(value, meta).await {
+                Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
+                block => break block?,
+            }
+        };
         let stored = operation.store(&mut block, when, &mut guard).await;
         if stored != Ok(true) {
             operation.give_back(&block);
@@ -81,19 +89,11 @@ impl<P: Provider> Operation<'_, P> {
         let (node, arena) = (self.shard.node, &self.race.0.arena);
         let cut = Cut::new(self.key.len(), value.len()).ok_or(RaceError::TooLarge)?;
         let units = cut.block_bytes().div_ceil(BLOCK_UNIT);
-        if units > UNITS_MAX || cut.piece_count() > 0 {
-            return Err(RaceError::TooLarge);
-        }
         let version = match arena.try_version(node) {
             Some(version) => version,
             None => arena.version(self.cx, node).await?,
         };
         let bytes = units * BLOCK_UNIT;
-        let mut buffer = self.cx.buffer(bytes)?;
-        let addr = match arena.try_alloc(node, bytes) {
-            Some(addr) => addr,
-            None => arena.alloc(self.cx, node, bytes, Need::Ordinary).await?,
-        };
         let pool = self.race.nodes().pool();
         let meta = BlockMeta {
             owner: pool.client(),
@@ -102,43 +102,82 @@ impl<P: Provider> Operation<'_, P> {
             created_s: pool.node(node).clock_s(),
             version,
         };
-        let used = encode_block(&mut buffer, &meta, self.key, value, Addr::NULL);
-        buffer[used..].fill(0);
-        let block = BlockRef {
-            addr: addr.offset(),
-            units: units as u8,
+        let pieces = match cut.piece_count() {
+            0 => Vec::new(),
+            _ => self.alloc_pieces(&cut).await?,
         };
-        let new = NewBlock {
+        self.wanted = Class::of(bytes);
+        let addr = match arena.try_alloc(node, bytes) {
+            Some(addr) => Ok(addr),
+            None => arena.alloc(self.cx, node, bytes, Need::Ordinary).await,
+        };
+        let addr = addr.inspect_err(|_| self.put_back(&pieces))?;
+        let mut new = NewBlock {
             addr,
             bytes,
-            block,
+            pieces,
+            block: BlockRef {
+                addr: addr.offset(),
+                units: units as u8,
+            },
             was_seen: false,
             may_stay: false,
         };
-        let staged = self.race.nodes().locate_to_write(self.cx, addr, bytes);
-        let staged = staged.map_err(RaceError::from);
-        let staged = staged.and_then(|at| Ok(self.cx.write(at.peer, buffer, at.remote)?));
-        if let Err(error) = staged {
+        if let Err(error) = self.stage_block_write(&mut new, &meta, &cut, value).await {
             self.give_back(&new);
             return Err(error);
         }
         Ok(new)
     }
 
+    /// WRITEs the pieces of a new block, and stages the WRITE of the block.
+    async fn stage_block_write(
+        &mut self,
+        new: &mut NewBlock,
+        meta: &BlockMeta,
+        cut: &Cut,
+        value: &[u8],
+    ) -> Result<(), RaceError> {
+        let first = new.pieces.first().map_or(Addr::NULL, |piece| piece.0);
+        if !new.pieces.is_empty() {
+            // A WRITE that failed may still be executed.
+            new.may_stay = true;
+            self.write_pieces(&new.pieces, meta, cut, value).await?;
+            new.may_stay = false;
+        }
+        let mut buffer = self.cx.buffer(new.bytes)?;
+        let used = encode_block(&mut buffer, meta, self.key, value, first);
+        buffer[used..].fill(0);
+        let at = self.race.nodes().locate_to_write(self.cx, new.addr, new.bytes)?;
+        self.cx.write(at.peer, buffer, at.remote)?;
+        Ok(())
+    }
+
+    fn put_back(&self, pieces: &[Piece]) {
+        let arena = &self.race.0.arena;
+        pieces
+            .iter()
+            .for_each(|&(addr, bytes)| arena.put_back(addr, bytes));
+    }
+
     /// Frees a block that no slot leads to.
     fn give_back(&self, block: &NewBlock) {
         let arena = &self.race.0.arena;
+        let own = (block.addr, block.bytes);
+        let all = block.pieces.iter().copied().chain([own]);
         match (block.may_stay, block.was_seen) {
             // The mark pass finds it when this process is gone.
             (true, _) => {}
-            (false, true) => arena.free(&self.pin, block.addr, block.bytes),
-            (false, false) => arena.put_back(block.addr, block.bytes),
+            (false, true) => all.for_each(|(addr, bytes)| arena.free(&self.pin, addr, bytes)),
+            (false, false) => all.for_each(|(addr, bytes)| arena.put_back(addr, bytes)),
         }
     }
 
-    fn free(&self, slot: Slot) {
-        if let Ok((addr, bytes)) = self.block(slot) {
-            self.race.0.arena.free(&self.pin, addr, bytes);
+    /// Frees what an entry that this operation has replaced or removed leads to.
+    async fn free(&self, found: &Match) {
+        if let Some(block) = found.slot.block() {
+            let (cx, shard, pin) = (self.cx, self.shard, &self.pin);
+            self.race.free(cx, shard, pin, block, found.chain).await;
         }
     }
 
@@ -163,7 +202,7 @@ impl<P: Provider> Operation<'_, P> {
                     let addr = self.slot_addr(&view, found.id);
                     new.may_stay = true;
                     if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
-                        self.free(found.slot);
+                        self.free(&found).await;
                         return Ok(true);
                     }
                     new.may_stay = false;
@@ -176,7 +215,10 @@ impl<P: Provider> Operation<'_, P> {
                 }
                 Search::Missing => match view.candidates.choose() {
                     Choice::Wait => self.wait().await?,
-                    Choice::Full => self.split(view.entry).await?,
+                    Choice::Full => match self.split(view.entry).await {
+                        Err(error) if self.race.can_evict(&error) => self.evict_beside(&view, error).await?,
+                        split => split?,
+                    },
                     Choice::Slot(id) => {
                         let inserted = self.insert(&view, id, new, gave_way >= PATIENCE).await?;
                         if inserted == Insert::Done {
@@ -314,13 +356,16 @@ impl<P: Provider> Operation<'_, P> {
                 Search::Found(found) if !found.is_live => return Ok(false),
                 Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
                 Search::Found(found) => {
+                    let Some(found) = self.complete(found).await? else {
+                        continue;
+                    };
                     value.clear();
                     change(found.found.value(), &mut value);
                     let new = self.stage_new_block(&value, meta).await?;
                     let addr = self.slot_addr(&view, found.id);
                     // If it fails, nobody knows whether the block is linked: it stays.
                     if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
-                        self.free(found.slot);
+                        self.free(&found).await;
                         return Ok(true);
                     }
                     self.give_back(&new);
@@ -341,7 +386,7 @@ impl<P: Provider> Operation<'_, P> {
                 Search::Found(found) => {
                     let addr = self.slot_addr(&view, found.id);
                     if self.cas(addr, found.slot, Slot::EMPTY).await? {
-                        self.free(found.slot);
+                        self.free(&found).await;
                         return Ok(found.is_live);
                     }
                     guard.retry().await;

@@ -1,272 +1,120 @@
-//! A memory node and compute processes in one thread, over a fabric that is stepped or simulated.
+//! Tables in a pool of memory nodes, and compute processes of one thread.
 
-use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
-use drover_control::{Dial, LocalListener};
+use crate::pool_bed::{self, Removable, Thread};
+use drover_base::{HashSeed, Ns};
 use drover_index::race::Shape;
-use drover_kv_race::{POOL_KIND, Race, RaceError, RaceOptions, TableHeader};
-use drover_memnode::node::{Node, NodeOptions};
-use drover_memnode::{Arena, Lease, LeaseTimes, Opening, Pool, PoolMembership, PoolOptions};
+use drover_kv_race::{ItemMeta, POOL_KIND, Race, RaceError, RaceOptions, TableHeader};
+use drover_mem::Region;
+use drover_memnode::node::NodeOptions;
+use drover_memnode::{Arena, Lease, LeaseTimes, Pool};
 use drover_rt::{TaskCx, TaskOptions, TaskPool, TaskStats};
-use drover_verbs::{Context, Device, DomainOptions, Provider};
-use drover_verbs_shm::{Shm, ShmDevice, ShmOptions};
-use drover_verbs_sim::{Sim, World, WorldOptions, profile::Profile};
-use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
-use std::cell::{Cell, RefCell};
+use drover_verbs::{Context, Provider};
+use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 
-type BoxedActor<P> = Box<dyn Actor<<P as Provider>::Cpu>>;
-type Shared<A> = Rc<RefCell<A>>;
-/// Actors, each with the context that it is stepped in.
-type Actors<P> = Vec<(Rc<<P as Provider>::Context>, BoxedActor<P>)>;
+pub use pool_bed::{Fabric, Simulated, loopback, shm, sim};
 
-/// A fabric and what runs over it.
-pub trait Fabric {
-    type P: Provider;
-
-    fn device(&self, machine: usize) -> <Self::P as Provider>::Device;
-    fn host(&self, ctx: &Rc<<Self::P as Provider>::Context>, actor: BoxedActor<Self::P>);
-    /// Runs everything until `done`, for at most `time`; false if that passed.
-    fn run(&self, time: Ns, done: &mut dyn FnMut() -> bool) -> bool;
-}
-
-/// Actors that are stepped in turn.
-pub struct Stepped<P: Provider> {
-    device: P::Device,
-    clock: P::Context,
-    actors: RefCell<Actors<P>>,
-}
-
-impl<P: Provider> Stepped<P> {
-    fn of(device: P::Device) -> Stepped<P> {
-        Stepped {
-            clock: device.context().expect("context"),
-            device,
-            actors: RefCell::default(),
-        }
-    }
-}
-
-pub fn loopback() -> Stepped<Loopback> {
-    Stepped::of(LoopbackDevice::new())
-}
-
-pub fn shm() -> Stepped<Shm> {
-    Stepped::of(ShmDevice::open(ShmOptions::default()))
-}
-
-impl<P: Provider> Fabric for Stepped<P> {
-    type P = P;
-
-    fn device(&self, _: usize) -> P::Device {
-        self.device.clone()
-    }
-
-    fn host(&self, ctx: &Rc<P::Context>, actor: BoxedActor<P>) {
-        self.actors.borrow_mut().push((ctx.clone(), actor));
-    }
-
-    fn run(&self, time: Ns, done: &mut dyn FnMut() -> bool) -> bool {
-        let end = self.clock.cpu().refresh() + time;
-        while !done() {
-            for (ctx, actor) in self.actors.borrow_mut().iter_mut() {
-                ctx.cpu().refresh();
-                actor.step(ctx.cpu());
-            }
-            if self.clock.cpu().refresh() >= end {
-                return false;
-            }
-        }
-        true
-    }
-}
-
-/// A simulated cluster.
-pub struct Simulated(World);
-
-const MACHINES: usize = 6;
-
-pub fn sim() -> Simulated {
-    simulated(7)
-}
+/// No flags, and never expires.
+pub const META: ItemMeta = ItemMeta {
+    flags: 0,
+    expire_s: 0,
+};
 
 pub fn simulated(seed: u64) -> Simulated {
-    with(seed, |_| {})
+    pool_bed::simulated(seed, |_| {})
 }
 
 /// Words of a READ or WRITE become visible one by one, up to `apart` after each other.
 pub fn torn(seed: u64, apart: Ns) -> Simulated {
-    with(seed, |options| {
+    pool_bed::simulated(seed, |options| {
         (options.torn, options.torn_words) = (true, true);
         options.tear_max = apart;
     })
 }
 
-fn with(seed: u64, set: impl FnOnce(&mut WorldOptions)) -> Simulated {
-    let profile = Profile::named("cx6").expect("built in");
-    let mut options = WorldOptions::new(profile);
-    set(&mut options);
-    Simulated(World::with_options(options, MACHINES, seed))
+/// What a bed is made of.
+#[derive(Clone)]
+pub struct BedOptions {
+    pub node_count: usize,
+    pub node: NodeOptions,
+    pub race: RaceOptions,
+    pub tasks: TaskOptions,
 }
 
-impl Fabric for Simulated {
-    type P = Sim;
-
-    fn device(&self, machine: usize) -> <Sim as Provider>::Device {
-        self.0.device(machine)
-    }
-
-    fn host(&self, ctx: &Rc<<Sim as Provider>::Context>, actor: BoxedActor<Sim>) {
-        self.0.spawn(ctx, actor);
-    }
-
-    fn run(&self, time: Ns, done: &mut dyn FnMut() -> bool) -> bool {
-        let end = self.0.now() + time;
-        self.0.run_while(end, || !done())
-    }
-}
-
-/// An actor that the test keeps a handle of, and can take away.
-struct Kept<A>(Shared<Option<A>>);
-
-impl<A> Kept<A> {
-    fn new(actor: A) -> (Kept<A>, Shared<Option<A>>) {
-        let shared = Rc::new(RefCell::new(Some(actor)));
-        (Kept(shared.clone()), shared)
-    }
-}
-
-impl<C: Cpu, A: Actor<C>> Actor<C> for Kept<A> {
-    fn step(&mut self, cpu: &C) -> Progress {
-        match &mut *self.0.borrow_mut() {
-            Some(actor) => actor.step(cpu),
-            None => Progress::Idle { wake_at: Ns::MAX },
+impl BedOptions {
+    /// One node of 4 MiB, for tables of subtables of `groups` groups.
+    pub fn new(groups: u32) -> BedOptions {
+        BedOptions {
+            node_count: 1,
+            node: NodeOptions {
+                times: LeaseTimes {
+                    renew_every: Ns::from_us(200),
+                    ..LeaseTimes::default()
+                },
+                ..pool_bed::small()
+            },
+            race: RaceOptions {
+                create: Some(TableHeader {
+                    seed: HashSeed::new(1, 2),
+                    shape: Shape::new(groups).expect("groups"),
+                    depth_max: 8,
+                    tables: 1,
+                }),
+                ..RaceOptions::default()
+            },
+            tasks: TaskOptions::default(),
         }
-    }
-}
-
-/// A node, and where clients reach it.
-pub struct Served<P: Provider> {
-    pub node: Node<P>,
-    listener: LocalListener,
-}
-
-impl<P: Provider> Actor<P::Cpu> for Served<P> {
-    fn step(&mut self, cpu: &P::Cpu) -> Progress {
-        while let Some(stream) = self.listener.accept() {
-            self.node.adopt(stream);
-        }
-        self.node.step(cpu)
     }
 }
 
 pub struct Bed<F: Fabric> {
-    pub fabric: F,
-    pub node: Shared<Option<Served<F::P>>>,
-    listener: LocalListener,
-    processes: Cell<usize>,
-    groups: u32,
+    pub pool: pool_bed::Bed<F>,
+    options: BedOptions,
 }
 
 impl<F: Fabric> Bed<F> {
-    /// A pool of one node, for tables of subtables of `groups` groups.
     pub fn new(fabric: F, groups: u32) -> Bed<F> {
-        let place = PoolMembership {
-            pool: 1,
-            index: 0,
-            count: 1,
-            kind: POOL_KIND,
-        };
-        let options = NodeOptions {
-            client_count: 8,
-            look_every: Ns::from_us(20),
-            times: LeaseTimes {
-                renew_every: Ns::from_us(200),
-                stop_after: Ns::from_ms(700),
-                suspect_after: Ns::from_s(1),
-            },
-            place: Some(place),
-            ..NodeOptions::new(4 << 20)
-        };
-        let node = Node::<F::P>::new(&fabric.device(0), &options).expect("a node");
-        let ctx = node.context();
-        let listener = LocalListener::new();
-        let served = Served {
-            node,
-            listener: listener.clone(),
-        };
-        let (kept, node) = Kept::new(served);
-        fabric.host(&ctx, Box::new(kept));
-        let processes = Cell::new(0);
-        Bed {
-            fabric,
-            node,
-            listener,
-            processes,
-            groups,
-        }
+        Bed::with(fabric, BedOptions::new(groups))
     }
 
-    fn options(&self) -> RaceOptions {
-        let shape = Shape::new(self.groups).expect("groups");
-        RaceOptions {
-            create: Some(TableHeader {
-                seed: HashSeed::new(1, 2),
-                shape,
-                depth_max: 8,
-            }),
-            ..RaceOptions::default()
-        }
+    pub fn with(fabric: F, options: BedOptions) -> Bed<F> {
+        let pool = pool_bed::Bed::of_kind(fabric, POOL_KIND, options.node_count, &options.node);
+        Bed { pool, options }
     }
 
     fn until<T>(&self, what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
         let mut found = None;
-        self.fabric.run(Ns::from_s(60), &mut || {
+        self.pool.until(what, || {
             found = poll();
             found.is_some()
         });
-        found.unwrap_or_else(|| panic!("never: {what}"))
+        found.expect("it was there")
     }
 
     /// A compute process of one thread.
     pub fn process(&self) -> Process<F::P> {
-        let machine = 1 + self.processes.replace(self.processes.get() + 1);
-        let device = self.fabric.device(machine);
-        let domain = device.domain(&DomainOptions::default()).expect("a domain");
-        let listener = self.listener.clone();
-        let dial = Dial::new("node".to_owned(), move || Ok(listener.connect()));
-        let mut opening =
-            Opening::<F::P>::new(&domain, vec![dial], PoolOptions::new(POOL_KIND)).expect("a context");
-        let ctx = opening.context().clone();
-        let opened = self.until("the pool opens", || opening.poll(ctx.cpu().refresh()));
-        let (pool, lease) = opened.unwrap_or_else(|error| panic!("{error}"));
-        let lease_ctx = lease.context().clone();
-        let (kept, lease) = Kept::new(lease);
-        self.fabric.host(&lease_ctx, Box::new(kept));
-        let ctx = Rc::new(pool.context().expect("a context"));
-        let mut tasks = TaskPool::<F::P>::new(&ctx, &TaskOptions::default()).expect("tasks");
-        let deadline = ctx.cpu().refresh() + Ns::from_s(5);
-        let mut joining = pool.join(&ctx, &tasks, deadline).expect("asked");
-        let nodes = self.until("the thread joins", || {
-            joining.poll(&mut tasks, ctx.cpu().refresh())
-        });
-        let arena = Arena::new(&nodes.expect("connections"));
-        let flight = tasks.single_flight();
-        let (kept, tasks) = Kept::new(tasks);
-        self.fabric.host(&ctx, Box::new(kept));
-        let (caps, options) = (ctx.caps().clone(), self.options());
-        let own = arena.clone();
-        let opened = spawn(&tasks, &ctx, |cx| async move {
-            Race::open(&cx, &own, &caps, flight, options).await
-        });
+        self.process_with(|_| {})
+    }
+
+    /// A compute process that chooses other options.
+    pub fn process_with(&self, set: impl FnOnce(&mut BedOptions)) -> Process<F::P> {
+        let mut options = self.options.clone();
+        set(&mut options);
+        let pool_bed::Process { pool, lease } = self.pool.process();
+        let entered = pool_bed::Process { pool, lease };
+        let thread = self.pool.thread_with(&entered, &options.tasks);
+        let flight = thread.tasks.with(|tasks| tasks.single_flight());
+        let caps = thread.ctx.caps().clone();
+        let opened = thread
+            .spawn(|cx, _, arena| async move { Race::open(&cx, &arena, &caps, flight, options.race).await });
         let race = self.until("the table opens", || opened.take());
         Process {
-            pool,
+            pool: entered.pool,
             race: race.expect("a table"),
-            arena,
-            lease,
-            tasks,
-            ctx,
+            arena: thread.arena.clone(),
+            lease: entered.lease,
+            thread,
         }
     }
 
@@ -281,9 +129,14 @@ impl<F: Fabric> Bed<F> {
         value.unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// The memory of a node.
+    pub fn memory(&self, node: usize) -> Region {
+        self.pool.nodes[node].with(|served| served.node.host().region().clone())
+    }
+
     /// Lets `time` pass.
     pub fn pass(&self, time: Ns) {
-        self.fabric.run(time, &mut || false);
+        self.pool.pass(time);
     }
 
     /// Runs until all these tasks have ended.
@@ -296,31 +149,13 @@ impl<F: Fabric> Bed<F> {
     }
 }
 
-fn spawn<P: Provider, T: 'static, Fut: Future<Output = T> + 'static>(
-    tasks: &Shared<Option<TaskPool<P>>>,
-    ctx: &Rc<P::Context>,
-    task: impl FnOnce(TaskCx<P>) -> Fut,
-) -> Rc<Cell<Option<T>>> {
-    let out = Rc::new(Cell::new(None));
-    let put = out.clone();
-    let mut tasks = tasks.borrow_mut();
-    let spawned = tasks.as_mut().expect("alive").spawn(|cx| {
-        let work = task(cx);
-        async move { put.set(Some(work.await)) }
-    });
-    spawned.expect("space for a task");
-    ctx.waker().wake();
-    out
-}
-
 /// A compute process of one thread.
 pub struct Process<P: Provider> {
     pub pool: Pool<P>,
     pub race: Race<P>,
     pub arena: Arena<P>,
-    lease: Shared<Option<Lease<P>>>,
-    tasks: Shared<Option<TaskPool<P>>>,
-    ctx: Rc<P::Context>,
+    lease: Removable<Lease<P>>,
+    thread: Thread<P>,
 }
 
 impl<P: Provider> Process<P> {
@@ -330,37 +165,29 @@ impl<P: Provider> Process<P> {
         task: impl FnOnce(TaskCx<P>, Race<P>) -> Fut,
     ) -> Rc<Cell<Option<T>>> {
         let race = self.race.clone();
-        spawn(&self.tasks, &self.ctx, |cx| task(cx, race))
+        self.thread.spawn(|cx, _, _| task(cx, race))
     }
 
     /// Whether a READ may see words of a bucket from different times.
     pub fn reads_are_torn(&self) -> bool {
-        self.ctx.caps().reads.unit_bytes < 64
+        self.thread.ctx.caps().reads.unit_bytes < 64
     }
 
     pub fn stats(&self) -> TaskStats {
-        self.tasks.borrow().as_ref().expect("alive").stats()
+        self.thread.tasks.with(|tasks| tasks.stats())
+    }
+
+    /// The process goes on, but its thread does nothing any more. What it has posted is executed.
+    pub fn freeze(&self) -> Frozen<P> {
+        Frozen(self.thread.tasks.0.take())
     }
 
     /// Ends the process in the middle of everything.
     pub fn kill(&self) {
-        drop(self.tasks.take());
-        drop(self.lease.take());
+        drop(self.thread.tasks.0.take());
+        drop(self.lease.0.take());
     }
 }
 
-/// Stamps a test over a fabric for each of them.
-#[macro_export]
-macro_rules! on_all_fabrics {
-    ($($test:ident)+) => {
-        mod loopback {
-            $(#[test] fn $test() { super::$test($crate::bed::loopback()); })+
-        }
-        mod shm {
-            $(#[test] fn $test() { super::$test($crate::bed::shm()); })+
-        }
-        mod sim {
-            $(#[test] fn $test() { super::$test($crate::bed::sim()); })+
-        }
-    };
-}
+/// A thread that does nothing any more; its queue pairs are there until this is dropped.
+pub struct Frozen<P: Provider>(#[expect(dead_code, reason = "it is kept")] Option<TaskPool<P>>);

@@ -1,17 +1,11 @@
 //! Goal: a process may die at any moment: the others finish its splits, and nothing that was acknowledged is lost.
 
-use crate::bed::{Bed, simulated};
+use crate::bed::{Bed, META, simulated};
 use drover_base::{Ns, Rng};
-use drover_kv_race::ItemMeta;
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_testkit::seeds::Seeds;
 use std::cell::RefCell;
 use std::rc::Rc;
-
-const META: ItemMeta = ItemMeta {
-    flags: 0,
-    expire_s: 0,
-};
 
 /// Lets a process that inserts and splits die after a random time; returns how many splits another one had to finish.
 fn die(seed: u64) -> u64 {
@@ -77,5 +71,8 @@ fn race_dead_processes_splits_are_finished() {
     let mut resumed = 0;
     seeds.each(|seed| resumed += die(seed));
     println!("{resumed} splits were resumed");
-    assert!(resumed > 0, "nobody died in the middle of a split");
+    assert!(
+        resumed > 0 || seeds.is_repetition(),
+        "nobody died in the middle of a split"
+    );
 }

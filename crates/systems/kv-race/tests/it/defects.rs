@@ -1,18 +1,13 @@
 //! Goal: mistakes that public code makes are not made here.
 
-use crate::bed::{Bed, Fabric};
+use crate::bed::{Bed, Fabric, META};
 use crate::on_all_fabrics;
 use drover_base::HashSeed;
 use drover_index::race::{Location, Shape};
-use drover_kv_race::{ItemMeta, RaceError};
+use drover_kv_race::RaceError;
 use drover_memnode::MemoryError;
 use std::cell::Cell;
 use std::rc::Rc;
-
-const META: ItemMeta = ItemMeta {
-    flags: 0,
-    expire_s: 0,
-};
 
 on_all_fabrics! {
     race_defect_prefix_match
@@ -54,14 +49,11 @@ fn race_defect_endless_crc_retry<F: Fabric>(fabric: F) {
     bed.run(&process, |cx, race| async move {
         race.put(&cx, b"a rare key", b"value", META).await
     });
-    {
-        let served = bed.node.borrow();
-        let region = served.as_ref().expect("alive").node.host().region().clone();
-        let mut bytes = vec![0; region.len()];
-        region.copy_out(0, &mut bytes);
-        let at = bytes.windows(10).position(|bytes| bytes == b"a rare key");
-        region.copy_in(at.expect("the block"), b"A");
-    }
+    let region = bed.memory(0);
+    let mut bytes = vec![0; region.len()];
+    region.copy_out(0, &mut bytes);
+    let at = bytes.windows(10).position(|bytes| bytes == b"a rare key");
+    region.copy_in(at.expect("the block"), b"A");
     bed.run(&process, |cx, race| async move {
         let found = race.get(&cx, b"a rare key").await.map(|found| found.is_some());
         let Err(RaceError::Memory(MemoryError::Corrupt { addrs })) = found else {

@@ -1,18 +1,13 @@
 //! Goal: histories of clients whose table splits and doubles all the time are linearizable.
 
-use crate::bed::{Bed, Fabric, simulated, torn};
+use crate::bed::{Bed, Fabric, META, simulated, torn};
 use drover_base::{Ns, Rng};
-use drover_kv_race::{ItemMeta, RaceError};
+use drover_kv_race::RaceError;
 use drover_testkit::history::{Call, Event, History};
 use drover_testkit::linear::Model;
 use drover_testkit::seeds::Seeds;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-const META: ItemMeta = ItemMeta {
-    flags: 0,
-    expire_s: 0,
-};
 
 /// Three processes of three tasks each: every task works on a few keys that all share, and inserts keys of its own, so
 /// that the table splits.

@@ -45,12 +45,7 @@ fn race_operations_do_what_they_say<F: Fabric>(fabric: F) {
         assert!(!race.modify(&cx, b"dog", META, append).await?);
         assert!(race.delete(&cx, b"fox").await?);
         assert!(race.get(&cx, b"fox").await?.is_none());
-        for (key, value) in [
-            (&[][..], 1),
-            (&[1; 251], 1),
-            (b"k", 17_000),
-            (b"k", (1 << 20) + 1),
-        ] {
+        for (key, value) in [(&[][..], 1), (&[1; 251], 1), (b"k", (1 << 20) + 1)] {
             let put = race.put(&cx, key, &vec![1; value], META).await;
             assert_eq!(put, Err(RaceError::TooLarge), "{} and {value}", key.len());
         }

@@ -1,13 +1,8 @@
 //! Goal: tables grow while clients use them.
 
-use crate::bed::{Bed, Fabric};
+use crate::bed::{Bed, Fabric, META};
 use crate::on_all_fabrics;
-use drover_kv_race::{ItemMeta, RaceError};
-
-const META: ItemMeta = ItemMeta {
-    flags: 0,
-    expire_s: 0,
-};
+use drover_kv_race::RaceError;
 
 on_all_fabrics! {
     race_tables_grow

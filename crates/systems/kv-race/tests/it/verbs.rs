@@ -1,15 +1,10 @@
 //! Goal: operations take the verbs and round trips that the crate's table says.
 
-use crate::bed::{Bed, Fabric, Process};
+use crate::bed::{Bed, Fabric, META, Process};
 use crate::on_all_fabrics;
-use drover_kv_race::{ItemMeta, Race, RaceError};
+use drover_kv_race::{Race, RaceError};
 use drover_rt::TaskCx;
 use std::future::Future;
-
-const META: ItemMeta = ItemMeta {
-    flags: 0,
-    expire_s: 0,
-};
 
 on_all_fabrics! {
     verbs_per_operation

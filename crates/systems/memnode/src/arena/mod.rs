@@ -207,6 +207,7 @@ impl<P: Provider> Arena<P> {
                 cx.yield_now().await;
                 continue;
             };
+            let _pin = self.0.nodes.pin(node);
             self.0.nodes.check_lease(cx, node)?;
             let word = self.0.nodes.table(node, VERSIONS_AT);
             let ticket = cx.faa(word.peer, word.remote, 1)?;

@@ -46,6 +46,27 @@ fn read(blocks: &[Vec<u8>]) -> Result<Vec<u8>, BlockError> {
     Ok(value)
 }
 
+proptest! {
+    /// Who follows headers alone comes to the same pieces.
+    #[test]
+    fn pieces_are_found_by_their_headers(meta in meta(), key in 1usize..250, value in 0usize..60_000) {
+        let (key, value) = (vec![7; key], vec![8; value]);
+        let blocks = write(&meta, &key, &value);
+        prop_assert_eq!(key_of(&blocks[0][..BLOCK_HEADER_BYTES + key.len()]), Some(&key[..]));
+        prop_assert_eq!(key_of(&blocks[0][..BLOCK_HEADER_BYTES + key.len() - 1]), None);
+        let mut chain = decode_block(&blocks[0]).expect("a block").chain();
+        let mut met = 1;
+        while let Some((addr, bytes, _)) = chain.next() {
+            let piece = &blocks[addr.offset() as usize / CHUNK_BYTES];
+            prop_assert_eq!(piece.len(), bytes);
+            prop_assert!(chain.skip(&piece[..PIECE_HEADER_BYTES - 1]).is_err());
+            chain.skip(&piece[..PIECE_HEADER_BYTES]).expect("the piece");
+            met += 1;
+        }
+        prop_assert_eq!(met, blocks.len());
+    }
+}
+
 #[test]
 fn a_short_item_fits_a_line() {
     assert_eq!(Cut::new(8, 8).map(|cut| cut.block_bytes()), Some(64));

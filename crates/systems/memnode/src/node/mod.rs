@@ -3,22 +3,25 @@
 
 mod load;
 mod options;
+mod process;
 mod table;
 
 pub use load::{LoadError, Loader};
-pub use options::NodeOptions;
+pub use options::{FenceMode, NodeOptions};
+pub use table::NodeCounters;
 
 use crate::chunks::{ChunkEntry, ChunkKind, ChunkStack, Supply};
 use crate::client::ClientId;
-use crate::clients::ClientState;
+use crate::clients::{ClientInfo, ClientState, encode_infos};
 use crate::control::{
-    Attach, Connect, Create, Fence, Hello, Leave, PROTOCOL_VERSION, Recovered, Told, Verdict, Welcome,
+    Attach, Connect, Create, Fence, Hello, Leave, PROTOCOL_VERSION, Recovered, Stopped, Told, Verdict,
+    Welcome,
 };
 use crate::header::{
     BUMP_AT, CLOCK_AT, EPOCH_AT, Geometry, HEADER_BYTES, Header, PoolMembership, ROOT_COUNT, VERSIONS_AT,
 };
 use drover_base::{Cpu, HashSeed, KeyHasher, Ns};
-use drover_control::{Frame, Message};
+use drover_control::{Frame, Message, PeerCred};
 use drover_kv::{ShardPlan, StartError};
 use drover_mem::Region;
 use drover_one_sided::{Clock, LastUpdates, Membership, PeerError, ServerParams, ShardLogic, WorkDone};
@@ -45,6 +48,8 @@ pub struct Connection<P: Provider> {
     qps: Vec<P::Qp>,
     client: ClientId,
     left: bool,
+    /// Number of the client's process, if that is one of this machine.
+    pid: Option<u32>,
     told: VecDeque<Told>,
     updates: LastUpdates,
 }
@@ -54,6 +59,8 @@ struct Fencing<P: Provider> {
     client: ClientId,
     left: bool,
     qps: Vec<P::Qp>,
+    /// When its process is ended, if it is still inside a request then.
+    kill_at: Option<Ns>,
 }
 
 /// A node's memory and clients.
@@ -158,14 +165,31 @@ impl<P: Provider> NodeState<P> {
         }
     }
 
+    /// What the node has done about its clients since it began.
+    pub fn client_counters(&self) -> NodeCounters {
+        self.table.counters
+    }
+
+    /// What the node knows of its clients.
+    pub fn clients(&self) -> impl Iterator<Item = ClientInfo> {
+        self.table.infos()
+    }
+
     /// Asks whether the requests of clients that are being shut out have ended.
-    fn fence(&mut self) -> bool {
+    fn fence(&mut self, now: Ns) -> bool {
         let before = self.fencing.len();
         let mut index = 0;
         while index < self.fencing.len() {
             let fencing = &mut self.fencing[index];
             fencing.qps.retain_mut(|qp| qp.fence() == Fenced::Pending);
             if !fencing.qps.is_empty() {
+                let kill_at = *fencing
+                    .kill_at
+                    .get_or_insert(now + self.options.times.suspect_after);
+                if now >= kill_at {
+                    fencing.kill_at = Some(Ns::MAX);
+                    self.table.stuck(fencing.client, self.options.fence);
+                }
                 index += 1;
                 continue;
             }
@@ -372,6 +396,7 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
             qps: Vec::new(),
             client: ClientId::NONE,
             left: false,
+            pid: None,
             told: VecDeque::new(),
             updates: LastUpdates::default(),
         };
@@ -380,8 +405,13 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
             memory: self.mr.export(&[])?,
             quota_chunks: self.options.quota_chunks,
             times: self.options.times,
+            clients: encode_infos(self.table.infos()),
         };
         Ok((conn, welcome))
+    }
+
+    fn opened_by(&mut self, conn: &mut Connection<P>, process: Option<PeerCred>) {
+        conn.pid = process.map(|process| process.pid);
     }
 
     fn attach(
@@ -393,7 +423,7 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
         if !conn.client.is_none() {
             return Err(PeerError::OutOfOrder);
         }
-        match self.table.register(attach.client) {
+        match self.table.register(attach.client, attach.above, conn.pid) {
             Ok(client) => {
                 conn.client = client;
                 self.next_scan = Ns::ZERO;
@@ -425,12 +455,15 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
             Fence::KIND => {
                 let Fence { client } = frame.decode()?;
                 // The client's session ends in a later step.
-                let outcome = match self.table.suspect(client) {
+                let outcome = match self.table.suspect(client) || self.table.has_stopped(client) {
                     true => Verdict::Done,
                     false => Verdict::NoSuchClient,
                 };
                 let told = self.answer(conn.client, 0, outcome, Export::default());
                 conn.told.push_back(told);
+            }
+            Stopped::KIND => {
+                self.table.has_stopped(frame.decode::<Stopped>()?.client);
             }
             Recovered::KIND if !conn.client.is_none() => {
                 self.table.recovered(frame.decode::<Recovered>()?.client);
@@ -473,6 +506,7 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
             client: conn.client,
             left: conn.left,
             qps: conn.qps,
+            kill_at: None,
         });
     }
 
@@ -481,9 +515,12 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
     }
 
     fn advance(&mut self, now: Ns) -> WorkDone {
-        let mut is_busy = !self.fencing.is_empty() && self.fence();
+        let mut is_busy = !self.fencing.is_empty() && self.fence(now);
         if now >= self.next_scan {
             is_busy |= self.table.scan(now, &self.options.times) > 0;
+            if self.table.any_earlier() {
+                is_busy |= self.table.look_for_ends(&self.options) > 0;
+            }
             let clock_s = self.clock_base_s.saturating_add(u64::from(self.clock.now_s(now)));
             self.region.store_u64(CLOCK_AT, clock_s, Ordering::Relaxed);
             let pause = match (self.fencing.len(), self.table.live()) {

@@ -7,6 +7,17 @@ use drover_mem::PageWish;
 use drover_one_sided::Membership;
 use std::path::PathBuf;
 
+/// What a node does about a process that was shut out and is still inside a request: only over shared memory is there one,
+/// if it is stopped in the middle of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FenceMode {
+    /// Waits until it goes on or ends, and shows it meanwhile.
+    #[default]
+    Wait,
+    /// Ends it once it has been waited for as long as for a lease, where its process is known.
+    Kill,
+}
+
 /// Options of a memory node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
@@ -23,6 +34,8 @@ pub struct NodeOptions {
     pub quota_chunks: u32,
     /// Times of leases.
     pub times: LeaseTimes,
+    /// What is done about processes that are stopped inside a request.
+    pub fence: FenceMode,
     /// The node's place in a pool, where that is known before any client asks. Ignored if a file says otherwise.
     pub place: Option<PoolMembership>,
     /// Interval between two polls of the control channels.
@@ -39,6 +52,7 @@ impl NodeOptions {
             client_count: 256,
             quota_chunks: u32::MAX,
             times: LeaseTimes::default(),
+            fence: FenceMode::Wait,
             place: None,
             look_every: Ns::from_ms(1),
         }

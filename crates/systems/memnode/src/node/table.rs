@@ -1,8 +1,13 @@
 //! [`ClientTable`]: what a node knows of its clients, and their lines in its memory. Its only writer of lines' second
 //! half, and of epoch, reclamation epoch and clock in the header.
 
+use super::options::{FenceMode, NodeOptions};
+use super::process::Process;
 use crate::client::ClientId;
-use crate::clients::{ClientState, IDENTITY_AT, PUBLISHED_AT, PURGED_AT, decode_identity, encode_identity};
+use crate::clients::{
+    ClientInfo, ClientState, IDENTITY_AT, PROCESS_AT, PUBLISHED_AT, PURGED_AT, decode_identity,
+    encode_identity,
+};
 use crate::control::Verdict;
 use crate::header::{EPOCH_AT, Geometry, LIVE_AT, RECLAIM_AT, SWEEP_AT};
 use crate::times::LeaseTimes;
@@ -10,13 +15,34 @@ use drover_base::Ns;
 use drover_mem::Region;
 use std::sync::atomic::Ordering;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Client {
     id: ClientId,
     state: ClientState,
     counter: u64,
     /// Time for which the counter has not changed while the node looked.
     silent: Ns,
+    /// Where it is one of this machine.
+    process: Option<Process>,
+    /// Let in by an earlier process of this node, whose memory it may still write to by itself.
+    is_earlier: bool,
+    /// That it may still write was told.
+    is_stuck: bool,
+}
+
+/// What a node has done about its clients since it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NodeCounters {
+    /// Clients that were let in.
+    pub entered: u64,
+    /// Clients that were shut out, those that left in order included.
+    pub fenced: u64,
+    /// Processes that were ended because they were stopped inside a request.
+    pub killed: u64,
+    /// Clients whose remains were repaired.
+    pub repaired: u64,
+    /// Clients that did not renew their lease in time.
+    pub expired: u64,
 }
 
 /// All clients of a node, by number.
@@ -29,28 +55,39 @@ pub(super) struct ClientTable {
     reclaim: u64,
     live: u64,
     scanned_at: Ns,
+    pub(super) counters: NodeCounters,
 }
 
 impl ClientTable {
     /// The table in a region with a header. All earlier clients are fenced: their queue pairs are
-    /// gone.
+    /// gone. But those whose processes live on this machine may have the memory itself, so they are suspected until they
+    /// say that they have stopped, or end.
     pub(super) fn open(region: &Region, geometry: Geometry) -> ClientTable {
         let mut table = ClientTable {
             region: region.clone(),
             geometry,
-            clients: vec![Client::default(); geometry.client_count as usize],
+            clients: (0..geometry.client_count).map(|_| Client::default()).collect(),
             epoch: region.load_u64(EPOCH_AT, Ordering::Relaxed),
             reclaim: region.load_u64(RECLAIM_AT, Ordering::Relaxed),
             live: 0,
             scanned_at: Ns::ZERO,
+            counters: NodeCounters::default(),
         };
         for index in 0..table.clients.len() {
             let line = table.line(index);
             let word = region.load_u64(line + IDENTITY_AT, Ordering::Relaxed);
             let (id, state) = decode_identity(word).unwrap_or_default();
             if state != ClientState::Free && usize::from(id.id) == index + 1 {
-                table.clients[index].id = id;
-                table.set(index, ClientState::Fenced);
+                let words = [0, 8].map(|word| region.load_u64(line + PROCESS_AT + word, Ordering::Relaxed));
+                let process = Process::noted(words).filter(|_| state != ClientState::Fenced);
+                let state = match process.is_some() {
+                    true => ClientState::Suspected,
+                    false => ClientState::Fenced,
+                };
+                let client = &mut table.clients[index];
+                (client.id, client.is_earlier, client.process) = (id, process.is_some(), process);
+                table.live += u64::from(state == ClientState::Suspected);
+                table.set(index, state);
             }
         }
         table.raise_epoch();
@@ -80,13 +117,21 @@ impl ClientTable {
         self.region.store_u64(LIVE_AT, self.live, Ordering::Relaxed);
     }
 
-    /// Lets a client in: with the identity that it has at the pool's first node, or with a new one.
-    pub(super) fn register(&mut self, wanted: ClientId) -> Result<ClientId, Verdict> {
+    /// Lets a client in: with the identity that it has at the pool's first node, or with a new one, whose number is above
+    /// `above`. `pid` is that of its process if that is one of this machine.
+    pub(super) fn register(
+        &mut self,
+        wanted: ClientId,
+        above: u16,
+        pid: Option<u32>,
+    ) -> Result<ClientId, Verdict> {
         let index = match wanted.is_none() {
             true => self
                 .clients
                 .iter()
+                .skip(usize::from(above))
                 .position(|client| client.state == ClientState::Free)
+                .map(|index| index + usize::from(above))
                 .ok_or(Verdict::ClientsMax)?,
             false => usize::from(wanted.id) - 1,
         };
@@ -102,7 +147,14 @@ impl ClientTable {
             false => wanted,
         };
         (client.counter, client.silent) = (0, Ns::ZERO);
+        (client.is_earlier, client.is_stuck) = (false, false);
+        client.process = pid.map(Process::of_peer);
+        let words = client.process.as_ref().map_or([0; 2], Process::words);
         let (id, line) = (client.id, self.line(index));
+        for (word, value) in words.into_iter().enumerate() {
+            let at = line + PROCESS_AT + word * 8;
+            self.region.store_u64(at, value, Ordering::Relaxed);
+        }
         self.region.store_u64(line, 0, Ordering::Relaxed);
         self.region
             .store_u64(line + PUBLISHED_AT, self.reclaim, Ordering::Relaxed);
@@ -111,6 +163,7 @@ impl ClientTable {
         self.region.store_u64(line + PURGED_AT, sweep, Ordering::Relaxed);
         self.set(index, ClientState::Live);
         self.live += 1;
+        self.counters.entered += 1;
         self.publish_live();
         Ok(id)
     }
@@ -146,7 +199,9 @@ impl ClientTable {
                     false => ClientState::Fenced,
                 },
             );
+            (self.clients[index].process, self.clients[index].is_earlier) = (None, false);
             self.live -= 1;
+            self.counters.fenced += 1;
             self.publish_live();
             self.raise_epoch();
         }
@@ -158,7 +213,78 @@ impl ClientTable {
             && self.clients[index].state == ClientState::Fenced
         {
             self.set(index, ClientState::Free);
+            self.counters.repaired += 1;
         }
+    }
+
+    /// The client `id` of an earlier process of this node says that it has stopped writing, or an operator vouches for it.
+    /// False if there is no such client.
+    pub(super) fn has_stopped(&mut self, id: ClientId) -> bool {
+        let index = self.index_of(id);
+        let is_earlier = index.is_some_and(|index| self.clients[index].is_earlier);
+        if is_earlier {
+            self.fenced(id, false);
+        }
+        is_earlier
+    }
+
+    /// Whether there are clients of an earlier process of this node.
+    pub(super) fn any_earlier(&self) -> bool {
+        self.clients.iter().any(|client| client.is_earlier)
+    }
+
+    /// Looks which of them have ended, and what is to be done about those that have said nothing for long. Returns how many
+    /// have ended.
+    pub(super) fn look_for_ends(&mut self, options: &NodeOptions) -> usize {
+        let mut ended = Vec::new();
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
+            let Some(process) = client.process.as_ref().filter(|_| client.is_earlier) else {
+                continue;
+            };
+            if process.has_ended() {
+                ended.push(client.id);
+            } else if client.silent > options.times.suspect_after
+                && !std::mem::replace(&mut client.is_stuck, true)
+            {
+                self.stuck(self.clients[index].id, options.fence);
+            }
+        }
+        ended.iter().for_each(|&id| self.fenced(id, false));
+        ended.len()
+    }
+
+    /// The client `id` is in the middle of a request for too long.
+    pub(super) fn stuck(&mut self, id: ClientId, mode: FenceMode) {
+        let Some(index) = self.index_of(id) else { return };
+        let process = self.clients[index].process.as_ref();
+        let pid = process.and_then(Process::pid);
+        let what =
+            "a process that was shut out may still write: it is stopped inside a request, or says nothing";
+        if mode == FenceMode::Wait {
+            tracing::warn!(client = %id, pid, "waiting: {what}");
+            return;
+        }
+        let is_ended = process.is_some_and(Process::kill);
+        self.counters.killed += u64::from(is_ended);
+        match is_ended {
+            true => tracing::warn!(client = %id, pid, "ended: {what}"),
+            false => tracing::warn!(client = %id, pid, "not known here, so it cannot be ended: {what}"),
+        }
+    }
+
+    /// What the node knows of its clients.
+    pub(super) fn infos(&self) -> impl Iterator<Item = ClientInfo> {
+        let known = self
+            .clients
+            .iter()
+            .filter(|client| client.state != ClientState::Free);
+        known.map(|client| ClientInfo {
+            client: client.id,
+            state: client.state,
+            pid: client.process.as_ref().and_then(Process::pid),
+            silent: client.silent,
+        })
     }
 
     /// Looks at all leases: suspects clients that have not renewed theirs for `suspect_after`, and advances the epoch of
@@ -186,6 +312,7 @@ impl ClientTable {
             } else if client.state == ClientState::Live && silent > times.suspect_after {
                 tracing::info!(client = %client.id, %silent, "a client does not renew its lease");
                 self.set(index, ClientState::Suspected);
+                self.counters.expired += 1;
                 suspected += 1;
             }
         }

@@ -1,8 +1,10 @@
 //! [`Greeting`]: the first two messages between a process and a node: who we are, and what the node is.
 
 use super::PoolError;
+use crate::clients::decode_infos;
 use crate::control::{Hello, PROTOCOL_VERSION, Welcome};
 use crate::header::{Header, PoolMembership};
+use crate::status::NodeStatus;
 use drover_base::Ns;
 use drover_control::{ControlError, ControlStream, Dial, Frame, Message};
 use drover_kv::refused::{WRONG_SECRET, WRONG_VERSION};
@@ -24,6 +26,11 @@ impl Greeting {
             stream: None,
             welcome: None,
         }
+    }
+
+    /// Gives the channel up, to dial again.
+    pub(super) fn begin_anew(&mut self) {
+        (self.stream, self.welcome) = (None, None);
     }
 
     /// Dials, says hello, and takes the answer. True once that is there.
@@ -66,6 +73,16 @@ impl Greeting {
                 Err(PoolError::Header { server, error })
             }
         }
+    }
+
+    /// What the node shows, once it has answered.
+    pub(super) fn into_status(self) -> Option<NodeStatus> {
+        let (welcome, header) = self.welcome?;
+        Some(NodeStatus {
+            server: self.server,
+            header,
+            clients: decode_infos(&welcome.clients).unwrap_or_default(),
+        })
     }
 
     /// The node's place in its pool.

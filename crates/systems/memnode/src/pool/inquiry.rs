@@ -4,9 +4,10 @@ use super::greeting::Greeting;
 use super::{PoolError, PoolOptions};
 use crate::client::ClientId;
 use crate::control::{Create, Fence, Told, Verdict};
-use crate::header::{Header, PoolMembership};
+use crate::header::PoolMembership;
+use crate::status::NodeStatus;
 use drover_base::Ns;
-use drover_control::{Dial, Message};
+use drover_control::Dial;
 
 /// What an operator wants of nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,41 +28,65 @@ pub enum Order {
 
 /// Asking nodes: [poll](Inquiry::poll) it until it has an answer. The process does not enter the pool.
 pub struct Inquiry {
-    nodes: Vec<Greeting>,
+    nodes: Vec<Asked>,
     options: PoolOptions,
     order: Order,
     is_sent: bool,
-    /// Nodes that have answered the order.
-    answered: usize,
     deadline: Option<Ns>,
+}
+
+/// A node that is asked.
+struct Asked {
+    greeting: Greeting,
+    /// Why it says no more.
+    error: Option<PoolError>,
+    /// Whether it has answered the order.
+    has_obeyed: bool,
+}
+
+impl Asked {
+    /// Goes on with `step` unless that has failed before; whether it is over.
+    fn go_on(&mut self, step: impl FnOnce(&mut Greeting) -> Result<bool, PoolError>) -> bool {
+        if self.error.is_some() {
+            return true;
+        }
+        step(&mut self.greeting).unwrap_or_else(|error| {
+            self.error = Some(error);
+            true
+        })
+    }
 }
 
 impl Inquiry {
     /// Begins to ask the nodes that `dials` lead to.
     pub fn new(dials: Vec<Dial>, options: PoolOptions, order: Order) -> Inquiry {
+        let asked = |dial| Asked {
+            greeting: Greeting::new(dial),
+            error: None,
+            has_obeyed: false,
+        };
         Inquiry {
-            nodes: dials.into_iter().map(Greeting::new).collect(),
+            nodes: dials.into_iter().map(asked).collect(),
             options,
             order,
             is_sent: false,
-            answered: 0,
             deadline: None,
         }
     }
 
-    /// Goes on; `None`: not all nodes have answered yet. The answer is each node's name and header, in the order of the
-    /// addresses, as they were before the order was obeyed.
+    /// Goes on; `None`: not all nodes have answered yet. The answer is what each node shows, in the order of the addresses,
+    /// as it was before the order was obeyed, or why a node says nothing: the others are asked all the same.
     ///
     /// # Errors
-    /// [`PoolError`] if a node cannot be reached, refuses, or cannot do it. Nothing is created if one of the nodes is part
-    /// of a pool.
-    pub fn poll(&mut self, now: Ns) -> Option<Result<Vec<(String, Header)>, PoolError>> {
+    /// [`PoolError`] if there are no nodes. A pool is created of all nodes or of none: then also the first node's error, or
+    /// that one of them is part of a pool.
+    pub fn poll(&mut self, now: Ns) -> Option<Result<Vec<Result<NodeStatus, PoolError>>, PoolError>> {
         match self.advance(now) {
             Ok(false) => None,
             Ok(true) => {
-                let answers = self.nodes.drain(..).map(|node| {
-                    let (_, header) = node.welcome.expect("all have answered");
-                    (node.server, header)
+                let answers = self.nodes.drain(..).map(|node| match node.error {
+                    Some(error) => Err(error),
+                    None => Ok(node.greeting.into_status().expect("all have answered")),
                 });
                 Some(Ok(answers.collect()))
             }
@@ -79,7 +104,11 @@ impl Inquiry {
         let is_late = now >= *self.deadline.get_or_insert(now + self.options.timeout);
         let mut all = true;
         for node in &mut self.nodes {
-            all &= node.greet(&self.options.secret, now, is_late)?;
+            all &= node.go_on(|greeting| greeting.greet(&self.options.secret, now, is_late));
+        }
+        let is_for_all = matches!(self.order, Order::Create { .. });
+        if is_for_all && let Some(error) = self.nodes.iter_mut().find_map(|node| node.error.take()) {
+            return Err(error);
         }
         if !all || self.order == Order::Status {
             return Ok(all);
@@ -88,28 +117,26 @@ impl Inquiry {
             self.send()?;
             self.is_sent = true;
         }
-        while let Some(node) = self.nodes.get_mut(self.answered) {
-            let Some(frame) = node.receive(now, is_late)? else {
-                return Ok(false);
-            };
-            let told: Told = node.decode(&frame)?;
-            // A client that is not at one of the nodes has nothing to be shut out of there.
-            let is_fine = matches!(told.outcome, Verdict::Done | Verdict::NoSuchClient);
-            if !is_fine {
-                let (server, verdict) = (node.server.clone(), told.outcome);
-                return Err(PoolError::Refused { server, verdict });
+        for node in &mut self.nodes {
+            if !node.has_obeyed {
+                node.has_obeyed = node.go_on(|greeting| obeyed(greeting, now, is_late));
+                all &= node.has_obeyed;
             }
-            self.answered += 1;
         }
-        Ok(true)
+        if is_for_all && let Some(error) = self.nodes.iter_mut().find_map(|node| node.error.take()) {
+            return Err(error);
+        }
+        Ok(all)
     }
 
     fn send(&mut self) -> Result<(), PoolError> {
         let count = self.nodes.len() as u32;
+        let greetings = self.nodes.iter_mut().map(|node| &mut node.greeting);
         match self.order {
             Order::Status => Ok(()),
             Order::Create { pool } => {
-                if let Some(node) = self.nodes.iter().find(|node| node.place().is_ok()) {
+                let mut greetings: Vec<_> = greetings.collect();
+                if let Some(node) = greetings.iter().find(|node| node.place().is_ok()) {
                     let server = node.server.clone();
                     return Err(PoolError::InPool { server });
                 }
@@ -120,14 +147,31 @@ impl Inquiry {
                     count,
                     kind,
                 });
-                let mut nodes = self.nodes.iter_mut().zip(places);
+                let mut nodes = greetings.iter_mut().zip(places);
                 nodes.try_for_each(|(node, place)| node.send(&Create { place }))
             }
-            Order::Fence { client } => self.send_all(&Fence { client }),
+            Order::Fence { client } => {
+                for node in &mut self.nodes {
+                    node.go_on(|greeting| greeting.send(&Fence { client }).map(|()| false));
+                }
+                Ok(())
+            }
         }
     }
+}
 
-    fn send_all<M: Message>(&mut self, message: &M) -> Result<(), PoolError> {
-        self.nodes.iter_mut().try_for_each(|node| node.send(message))
+/// Takes a node's answer to an order. True once that is there.
+fn obeyed(node: &mut Greeting, now: Ns, is_late: bool) -> Result<bool, PoolError> {
+    let Some(frame) = node.receive(now, is_late)? else {
+        return Ok(false);
+    };
+    let told: Told = node.decode(&frame)?;
+    // A client that is not at one of the nodes has nothing to be shut out of there.
+    match told.outcome {
+        Verdict::Done | Verdict::NoSuchClient => Ok(true),
+        verdict => Err(PoolError::Refused {
+            server: node.server.clone(),
+            verdict,
+        }),
     }
 }

@@ -9,7 +9,7 @@ mod opening;
 pub(crate) use channel::{Channel, ChannelError};
 pub use error::{BadRun, MemoryError, PoolError};
 pub use inquiry::{Inquiry, Order};
-pub use opening::{Opened, Opening, PoolOptions};
+pub use opening::{Opened, Opening, PoolOptions, check_places};
 
 use crate::client::ClientId;
 use crate::epochs::ProcessEpochs;
@@ -64,6 +64,8 @@ pub struct PoolNode {
     /// Until when this process may write there; 0: the node is lost.
     writes_until: AtomicU64,
     chunks_owned: AtomicU32,
+    /// Epoch of operations that began after the node was lost; 0: it was not.
+    ended: AtomicU64,
     channel: Mutex<Channel>,
 }
 
@@ -81,6 +83,11 @@ impl<P: Provider> Pool<P> {
     /// Identity of this process in the pool.
     pub fn client(&self) -> ClientId {
         self.0.client
+    }
+
+    /// Number of handles of this pool, this one included: of threads, and of the lease.
+    pub(crate) fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
     }
 
     /// Number of nodes.
@@ -112,6 +119,17 @@ impl<P: Provider> Pool<P> {
     /// [`OpenError`] as [`Domain::context`].
     pub fn context(&self) -> Result<P::Context, OpenError> {
         self.0.domain.context()
+    }
+
+    /// Whether this process has lost node `index` and none of its operations that began before is under way, so that nothing
+    /// of it lands there any more. Operations hold [pins](crate::Nodes::pin); the [`Lease`](crate::Lease) must be stepped.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn has_stopped_at(&self, index: usize) -> bool {
+        let node = self.node(index);
+        let ended = node.ended.load(Ordering::Acquire);
+        ended != 0 && node.epochs.to_publish() >= ended
     }
 
     /// Announces that this process has given back what it held and ends: it leaves nothing to repair.
@@ -201,6 +219,16 @@ impl PoolNode {
     pub(crate) fn lose(&self, why: &dyn std::fmt::Display) {
         if self.writes_until.swap(0, Ordering::Relaxed) != 0 {
             tracing::warn!(%why, server = %self.server, node = self.place.index, "a memory node is lost");
+        }
+    }
+
+    /// The node is lost: operations that begin from now on know that. Called by the thread of the lease only.
+    pub(crate) fn end_epoch(&self) {
+        if self.ended.load(Ordering::Relaxed) == 0 {
+            let next = self.epochs.seen().saturating_add(1);
+            // Publishes that the node is lost: who pins this epoch may not write.
+            self.epochs.learn(next);
+            self.ended.store(next, Ordering::Release);
         }
     }
 

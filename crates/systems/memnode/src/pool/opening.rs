@@ -5,7 +5,7 @@ use super::channel::Channel;
 use super::greeting::Greeting;
 use super::{Pool, PoolError, PoolNode};
 use crate::client::ClientId;
-use crate::control::{Attach, Told, Verdict};
+use crate::control::{Attach, Leave, Stopped, Told, Verdict};
 use crate::epochs::ProcessEpochs;
 use crate::header::{PoolKind, PoolMembership};
 use crate::lease::Lease;
@@ -15,7 +15,7 @@ use drover_base::{Cpu, Ns};
 use drover_control::{Dial, Message};
 use drover_one_sided::Ready;
 use drover_rt::{Depths, Queues, ResourceError};
-use drover_verbs::{Context, Domain, OpenError, Provider, QueuePair};
+use drover_verbs::{Context, Domain, Export, OpenError, Provider, QueuePair};
 use std::rc::Rc;
 
 /// What a compute process wants of a pool.
@@ -27,6 +27,9 @@ pub struct PoolOptions {
     pub secret: Vec<u8>,
     /// Time within which all nodes must have answered.
     pub timeout: Ns,
+    /// An earlier identity of this process, and the nodes at which it has stopped: see
+    /// [`Pool::has_stopped_at`]. They are told so, and need not wait for it.
+    pub stopped: Vec<(u32, ClientId)>,
 }
 
 impl PoolOptions {
@@ -36,6 +39,7 @@ impl PoolOptions {
             kind,
             secret: Vec::new(),
             timeout: Ns::from_s(5),
+            stopped: Vec::new(),
         }
     }
 }
@@ -48,6 +52,8 @@ pub struct Opening<P: Provider> {
     nodes: Vec<NodeOpening<P>>,
     options: PoolOptions,
     client: ClientId,
+    /// Only numbers above this one are wanted: the others are in use somewhere.
+    above: u16,
     /// Nodes that have let us in.
     entered: usize,
     deadline: Option<Ns>,
@@ -82,6 +88,7 @@ impl<P: Provider> Opening<P> {
             nodes: dials.into_iter().map(node).collect(),
             options,
             client: ClientId::NONE,
+            above: 0,
             entered: 0,
             deadline: None,
             ctx: Rc::new(domain.context()?),
@@ -104,6 +111,7 @@ impl<P: Provider> Opening<P> {
             Ok(false) => None,
             Ok(true) => Some(self.finish(now)),
             Err(error) => {
+                self.leave_all();
                 self.nodes.clear();
                 Some(Err(error))
             }
@@ -127,12 +135,45 @@ impl<P: Provider> Opening<P> {
             self.check()?;
         }
         while let Some(node) = self.nodes.get_mut(self.entered) {
-            let Some(client) = node.enter(&self.ctx, self.client, now, is_late)? else {
+            let me = Attach {
+                client: self.client,
+                above: self.above,
+                qp: Export::default(),
+            };
+            let entered = match node.enter(&self.ctx, me, &self.options.stopped, now, is_late) {
+                // What a dead client left there is not repaired yet, and its number is free at node 0 already.
+                Err(PoolError::Refused {
+                    verdict: Verdict::ClientBusy,
+                    ..
+                }) if self.entered > 0 => {
+                    self.begin_anew();
+                    return Ok(false);
+                }
+                entered => entered?,
+            };
+            let Some(client) = entered else {
                 return Ok(false);
             };
             (self.client, self.entered) = (client, self.entered + 1);
         }
         Ok(true)
+    }
+
+    /// Leaves the nodes that have let us in, to enter with another number.
+    fn begin_anew(&mut self) {
+        self.leave_all();
+        (self.above, self.client, self.entered) = (self.client.id, ClientId::NONE, 0);
+        for node in &mut self.nodes {
+            node.greeting.begin_anew();
+            (node.place, node.queues) = (None, None);
+        }
+    }
+
+    /// Nothing is to be repaired where we were let in.
+    fn leave_all(&mut self) {
+        for node in &mut self.nodes[..self.entered] {
+            let _ = node.greeting.send(&Leave);
+        }
     }
 
     /// Checks that these are all nodes of one pool, each once, and sorts them.
@@ -142,43 +183,9 @@ impl<P: Provider> Opening<P> {
         }
         let place = |node: &NodeOpening<P>| node.place.expect("set above");
         self.nodes.sort_by_key(|node| place(node).index);
-        let first = place(&self.nodes[0]);
-        for node in &self.nodes {
-            let (own, server) = (place(node), node.greeting.server.clone());
-            if own.kind != self.options.kind {
-                let (found, wanted) = (own.kind, self.options.kind);
-                return Err(PoolError::WrongKind {
-                    server,
-                    found,
-                    wanted,
-                });
-            }
-            if (own.pool, own.count) != (first.pool, first.count) {
-                let other = self.nodes[0].greeting.server.clone();
-                return Err(PoolError::OtherPool { server, other });
-            }
-        }
-        for pair in self.nodes.windows(2) {
-            if place(&pair[0]).index == place(&pair[1]).index {
-                return Err(PoolError::Duplicate {
-                    server: pair[0].greeting.server.clone(),
-                    other: pair[1].greeting.server.clone(),
-                    index: place(&pair[0]).index,
-                });
-            }
-        }
-        let index = (0..first.count).find(|&index| {
-            self.nodes
-                .get(index as usize)
-                .is_none_or(|node| place(node).index != index)
-        });
-        match index {
-            Some(index) => Err(PoolError::Missing {
-                index,
-                count: first.count,
-            }),
-            None => Ok(()),
-        }
+        let named = |node: &NodeOpening<P>| (node.greeting.server.clone(), place(node));
+        let places: Vec<_> = self.nodes.iter().map(named).collect();
+        check_places(Some(self.options.kind), &places)
     }
 
     fn finish(&mut self, now: Ns) -> Result<Opened<P>, PoolError> {
@@ -206,6 +213,7 @@ impl<P: Provider> Opening<P> {
                 clock_s: AtomicU64::new(header.clock_s),
                 writes_until: AtomicU64::new(until.0),
                 chunks_owned: AtomicU32::new(0),
+                ended: AtomicU64::new(0),
                 channel: Mutex::new(Channel::new(greeting.stream.expect("an open channel"))),
                 header,
             });
@@ -216,20 +224,76 @@ impl<P: Provider> Opening<P> {
     }
 }
 
+/// Checks that these, in the order of their indices, are all nodes of one pool, each once, and of this kind if one is given.
+///
+/// # Errors
+/// [`PoolError`] that names the nodes.
+pub fn check_places(kind: Option<PoolKind>, nodes: &[(String, PoolMembership)]) -> Result<(), PoolError> {
+    let Some((other, first)) = nodes.first() else {
+        return Err(PoolError::NoNodes);
+    };
+    for (server, own) in nodes {
+        let server = server.clone();
+        let wanted = kind.unwrap_or(own.kind);
+        if own.kind != wanted {
+            let found = own.kind;
+            return Err(PoolError::WrongKind {
+                server,
+                found,
+                wanted,
+            });
+        }
+        if (own.pool, own.count) != (first.pool, first.count) {
+            let other = other.clone();
+            return Err(PoolError::OtherPool { server, other });
+        }
+    }
+    for pair in nodes.windows(2) {
+        let [(server, own), (other, second)] = pair else {
+            continue;
+        };
+        if own.index == second.index {
+            return Err(PoolError::Duplicate {
+                server: server.clone(),
+                other: other.clone(),
+                index: own.index,
+            });
+        }
+    }
+    let has = |index: u32| {
+        nodes
+            .get(index as usize)
+            .is_some_and(|(_, own)| own.index == index)
+    };
+    match (0..first.count).find(|&index| !has(index)) {
+        Some(index) => Err(PoolError::Missing {
+            index,
+            count: first.count,
+        }),
+        None => Ok(()),
+    }
+}
+
 impl<P: Provider> NodeOpening<P> {
     /// Asks to be let in, and takes the answer: who we are.
     fn enter(
         &mut self,
         ctx: &P::Context,
-        client: ClientId,
+        me: Attach,
+        stopped: &[(u32, ClientId)],
         now: Ns,
         is_late: bool,
     ) -> Result<Option<ClientId>, PoolError> {
+        let client = me.client;
         if self.queues.is_none() {
+            let index = self.place.map(|place| place.index);
+            for &(_, client) in stopped.iter().filter(|&&(node, _)| Some(node) == index) {
+                self.greeting.send(&Stopped { client })?;
+            }
             let queues = Queues::<P>::new(ctx, Depths::of_sends(LEASE_DEPTH))?;
             let qp = queues.qp.export().map_err(ResourceError::Alloc)?;
             self.queues = Some(queues);
-            self.greeting.send(&Attach { client, qp })?;
+            self.greeting.send(&Attach { qp, ..me })?;
         }
         while let Some(frame) = self.greeting.receive(now, is_late)? {
             if frame.kind == Ready::KIND {

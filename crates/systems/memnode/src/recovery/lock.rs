@@ -17,7 +17,6 @@ pub(super) async fn acquire<P: Provider>(
 ) -> Result<Option<ClientId>, MemoryError> {
     let mut expected = Lock::FREE;
     loop {
-        nodes.check_lease(cx, node)?;
         let found = swap(cx, nodes, node, expected, lock).await?;
         if found == expected {
             return Ok(None);
@@ -46,6 +45,8 @@ async fn swap<P: Provider>(
     from: Lock,
     to: Lock,
 ) -> Result<Lock, MemoryError> {
+    let _pin = nodes.pin(node);
+    nodes.check_lease(cx, node)?;
     let word = nodes.table(node, RECOVERY_AT);
     let ticket = cx.cas(word.peer, word.remote, from.bits(), to.bits())?;
     Ok(Lock::from_bits(cx.sync().await?.value(ticket)))

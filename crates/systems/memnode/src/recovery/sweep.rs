@@ -306,6 +306,7 @@ impl<'a, P: Provider> Sweep<'a, P> {
 
     async fn write_word(&self, offset: usize, word: u64) -> Result<(), MemoryError> {
         let nodes = self.arena.nodes();
+        let _pin = nodes.pin(self.node);
         nodes.check_lease(self.cx, self.node)?;
         let at = nodes.table(self.node, offset);
         self.cx.write_inline(at.peer, &word.to_le_bytes(), at.remote)?;

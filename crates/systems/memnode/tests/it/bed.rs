@@ -1,4 +1,5 @@
-//! Nodes and compute processes in one thread, over a fabric that is stepped or simulated.
+//! Nodes and compute processes in one thread, over a fabric that is stepped or simulated. Tests of structures in pools
+//! include this file, too.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::{Dial, LocalListener};
@@ -10,7 +11,7 @@ use drover_memnode::{
 use drover_rt::{TaskCx, TaskOptions, TaskPool};
 use drover_verbs::{Context, Device, DomainOptions, Provider};
 use drover_verbs_shm::{Shm, ShmDevice, ShmOptions};
-use drover_verbs_sim::{Sim, World, profile::Profile};
+use drover_verbs_sim::{Sim, World, WorldOptions, profile::Profile};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -103,7 +104,14 @@ impl<P: Provider> Fabric for Stepped<P> {
 pub struct Simulated(pub World);
 
 pub fn sim() -> Simulated {
-    Simulated(World::new(Profile::named("cx6").expect("built in"), MACHINES, 7))
+    simulated(7, |_| {})
+}
+
+/// A cluster with other options.
+pub fn simulated(seed: u64, set: impl FnOnce(&mut WorldOptions)) -> Simulated {
+    let mut options = WorldOptions::new(Profile::named("cx6").expect("built in"));
+    set(&mut options);
+    Simulated(World::with_options(options, MACHINES, seed))
 }
 
 impl Fabric for Simulated {
@@ -118,16 +126,7 @@ impl Fabric for Simulated {
     }
 
     fn run(&self, time: Ns, done: &mut dyn FnMut() -> bool) -> bool {
-        let end = self.0.now() + time;
-        loop {
-            if done() {
-                return true;
-            }
-            if self.0.now() >= end {
-                return false;
-            }
-            self.0.run_for(Ns::from_us(2));
-        }
+        done() || !self.0.run_while(self.0.now() + time, || !done())
     }
 }
 
@@ -177,6 +176,7 @@ impl<P: Provider> Actor<P::Cpu> for Served<P> {
 pub struct Bed<F: Fabric> {
     pub fabric: F,
     pub nodes: Vec<Removable<Served<F::P>>>,
+    kind: PoolKind,
     listeners: Vec<LocalListener>,
     processes: Cell<usize>,
 }
@@ -197,8 +197,14 @@ impl<F: Fabric> Bed<F> {
     }
 
     pub fn with(fabric: F, count: usize, options: &NodeOptions) -> Bed<F> {
+        Bed::of_kind(fabric, KIND, count, options)
+    }
+
+    /// A pool that holds something else.
+    pub fn of_kind(fabric: F, kind: PoolKind, count: usize, options: &NodeOptions) -> Bed<F> {
         let mut bed = Bed {
             fabric,
+            kind,
             nodes: Vec::new(),
             listeners: Vec::new(),
             processes: Cell::new(0),
@@ -208,7 +214,7 @@ impl<F: Fabric> Bed<F> {
                 pool: 77,
                 index: index as u32,
                 count: count as u32,
-                kind: KIND,
+                kind,
             };
             bed.add_node(&NodeOptions {
                 place: Some(place),
@@ -255,7 +261,7 @@ impl<F: Fabric> Bed<F> {
     }
 
     pub fn process(&self) -> Process<F::P> {
-        let opened = self.try_open(self.dials(), PoolOptions::new(KIND));
+        let opened = self.try_open(self.dials(), PoolOptions::new(self.kind));
         let (pool, lease) = opened.unwrap_or_else(|error| panic!("{error}"));
         let ctx = lease.context().clone();
         let lease = Removable::new(lease);
@@ -264,8 +270,12 @@ impl<F: Fabric> Bed<F> {
     }
 
     pub fn thread(&self, process: &Process<F::P>) -> Thread<F::P> {
+        self.thread_with(process, &TaskOptions::default())
+    }
+
+    pub fn thread_with(&self, process: &Process<F::P>, options: &TaskOptions) -> Thread<F::P> {
         let ctx = Rc::new(process.pool.context().expect("a context"));
-        let mut tasks = TaskPool::<F::P>::new(&ctx, &TaskOptions::default()).expect("tasks");
+        let mut tasks = TaskPool::<F::P>::new(&ctx, options).expect("tasks");
         let deadline = ctx.cpu().refresh() + Ns::from_s(5);
         let mut joining = process.pool.join(&ctx, &tasks, deadline).expect("asked");
         let mut nodes = None;

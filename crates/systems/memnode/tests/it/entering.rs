@@ -4,7 +4,6 @@ use crate::bed::{Bed, Fabric, KIND, loopback, small};
 use crate::on_all_fabrics;
 use drover_base::Ns;
 use drover_control::{ControlStream, Frame};
-use drover_memnode::header::Header;
 use drover_memnode::node::NodeOptions;
 use drover_memnode::{
     Addr, Inquiry, Need, NodeStatus, Order, PoolError, PoolKind, PoolMembership, PoolOptions,
@@ -201,10 +200,10 @@ fn another_version_is_refused_by_name() {
         !matches!(said, Some(Ok(None)))
     });
     let said = said.expect("an answer").expect_err("a refusal");
-    assert!(said.contains("the server speaks version 1"), "{said}");
+    assert!(said.contains("the server speaks version 2"), "{said}");
 }
 
-fn ask<F: Fabric>(bed: &Bed<F>, order: Order) -> Result<Vec<(String, Header)>, PoolError> {
+fn ask<F: Fabric>(bed: &Bed<F>, order: Order) -> Result<Vec<NodeStatus>, PoolError> {
     let mut inquiry = Inquiry::new(bed.dials(), PoolOptions::new(KIND), order);
     let mut answer = None;
     let mut now = Ns::ZERO;
@@ -213,7 +212,7 @@ fn ask<F: Fabric>(bed: &Bed<F>, order: Order) -> Result<Vec<(String, Header)>, P
         answer = inquiry.poll(now);
         answer.is_some()
     });
-    answer.expect("an answer")
+    answer.expect("an answer")?.into_iter().collect()
 }
 
 #[test]
@@ -222,8 +221,8 @@ fn a_pool_is_made_once() {
     bed.add_node(&small());
     bed.add_node(&small());
     let before = ask(&bed, Order::Status).expect("headers");
-    assert!(before.iter().all(|(_, header)| header.place.is_none()));
-    let text = |(server, header): &(String, Header)| NodeStatus { server, header }.to_string();
+    assert!(before.iter().all(|node| node.header.place.is_none()));
+    let text = |node: &NodeStatus| node.to_string();
     assert!(
         text(&before[0]).starts_with("server node0\npool none\n"),
         "{}",
@@ -248,7 +247,7 @@ fn a_pool_is_made_once() {
     // One of them only: nothing happens to the others.
     bed.add_node(&small());
     ask(&bed, Order::Create { pool: 6 }).expect_err("some are part of a pool");
-    assert_eq!(ask(&bed, Order::Status).expect("headers")[2].1.place, None);
+    assert_eq!(ask(&bed, Order::Status).expect("headers")[2].header.place, None);
 }
 
 #[test]
@@ -262,6 +261,6 @@ fn an_operator_shuts_a_client_out() {
     });
     bed.pass(Ns::from_ms(50));
     let after = ask(&bed, Order::Status).expect("headers");
-    assert!(after.iter().all(|(_, header)| header.clients == 1));
+    assert!(after.iter().all(|node| node.header.clients == 1));
     assert!(other.pool.nodes().iter().all(|node| !node.is_lost()));
 }

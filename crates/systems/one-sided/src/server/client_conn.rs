@@ -2,7 +2,7 @@
 
 use crate::control::Ticket;
 use drover_base::Ns;
-use drover_control::{ControlStream, Frame, Message, Peer};
+use drover_control::{ControlStream, Frame, Message, Peer, PeerCred};
 
 /// The connection to one client.
 pub(super) struct ClientConn<W> {
@@ -34,6 +34,11 @@ impl<W> ClientConn<W> {
     /// The client, for log lines.
     pub(super) fn peer(&self) -> Peer {
         self.stream.peer()
+    }
+
+    /// The process at the other end, if that is one of this machine.
+    pub(super) fn process(&self) -> Option<PeerCred> {
+        self.stream.peer_cred()
     }
 
     pub(super) fn close(&mut self) {

@@ -4,7 +4,7 @@ use crate::control::{Hello, ServerParams};
 use crate::error::PeerError;
 use crate::server::LastUpdates;
 use drover_base::{HashSeed, KeyHasher, Ns};
-use drover_control::{Field, Frame, Message};
+use drover_control::{Field, Frame, Message, PeerCred};
 use drover_kv::ShardPlan;
 use drover_kv::StartError;
 use drover_verbs::Provider;
@@ -164,6 +164,12 @@ pub trait ShardLogic<P: Provider>: Sized {
         hello: &Hello<Self::ClientParams>,
         terms: ServerParams,
     ) -> Result<(Self::Connection, Self::Welcome), PeerError>;
+
+    /// Called after [`open`](ShardLogic::open) with the process at the other end of the control channel, if that is one of
+    /// this machine.
+    fn opened_by(&mut self, conn: &mut Self::Connection, process: Option<PeerCred>) {
+        let _ = (conn, process);
+    }
 
     /// Connects `conn` with the client's end; allowed once.
     ///

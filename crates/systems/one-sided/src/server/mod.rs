@@ -280,6 +280,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             now_s: self.clock.now_s(now),
         };
         let (mut conn, welcome) = self.host.open(&self.ctx, &hello, terms)?;
+        self.host.opened_by(&mut conn, self.peers[index].process());
         let updates = self.kept.take(ticket);
         *H::last_updates(&mut conn) = updates.unwrap_or_else(|| LastUpdates::new(hello.slots));
         let peer = &mut self.peers[index];

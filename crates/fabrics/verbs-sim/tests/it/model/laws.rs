@@ -70,14 +70,14 @@ fn trace_hash_follows_the_seed() {
         plan.words = 64;
         plan.options.noise = drover_sim::Noise {
             skew_max: drover_base::Ns(200),
-            ..drover_sim::Noise::OFF
+            stall_every: drover_base::Ns::from_ms(1),
+            stall_min: drover_base::Ns(100),
+            stall_max: drover_base::Ns(1000),
         };
         let (once, again) = (run(&plan), run(&plan));
         assert_eq!(once.trace_hash, again.trace_hash);
-        plan.seed = 2;
-        plan.options.noise.stall_every = drover_base::Ns::from_ms(1);
-        plan.options.noise.stall_min = drover_base::Ns(100);
-        plan.options.noise.stall_max = drover_base::Ns(1000);
+        // Nothing but the seed differs.
+        plan.seed += 1;
         let other = run(&plan);
         assert_ne!(once.trace_hash, other.trace_hash);
         let off = other.mops / once.mops - 1.0;

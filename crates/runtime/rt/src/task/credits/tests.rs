@@ -9,9 +9,9 @@ const DEPTH: usize = 6;
 
 /// What a pool asks of its credits.
 trait Ledger {
-    fn left(&self, peer: usize, waiting: usize) -> usize;
-    fn take(&mut self, peer: usize, count: usize);
-    fn give_back(&mut self, peer: usize, count: usize, failed: bool);
+    fn left(&self, outstanding: usize, waiting: usize) -> usize;
+    fn take(&mut self, count: usize);
+    fn give_back(&mut self, count: usize, failed: bool);
     fn set_ceiling(&mut self, ceiling: u32);
     fn taken(&self) -> u32;
 }
@@ -28,25 +28,22 @@ enum Flaw {
 struct Flawed(Credits, Flaw);
 
 impl Ledger for Flawed {
-    fn left(&self, peer: usize, waiting: usize) -> usize {
+    fn left(&self, outstanding: usize, waiting: usize) -> usize {
         match self.1 {
-            Flaw::LongBatchNeverPosted if self.0.left(peer) < waiting => 0,
-            _ => self.0.left(peer),
+            Flaw::LongBatchNeverPosted if self.0.left(outstanding) < waiting => 0,
+            _ => self.0.left(outstanding),
         }
     }
 
-    fn take(&mut self, peer: usize, count: usize) {
-        self.0.take(peer, count);
+    fn take(&mut self, count: usize) {
+        self.0.take(count);
     }
 
-    fn give_back(&mut self, peer: usize, count: usize, failed: bool) {
+    fn give_back(&mut self, count: usize, failed: bool) {
         match self.1 {
-            Flaw::ReturnedTwice => {
-                let more = (2 * count).min(self.0.taken_by[peer] as usize);
-                self.0.give_back(peer, more);
-            }
+            Flaw::ReturnedTwice => self.0.give_back((2 * count).min(self.0.taken() as usize)),
             Flaw::NotReturnedAfterFailure if failed => {}
-            _ => self.0.give_back(peer, count),
+            _ => self.0.give_back(count),
         }
     }
 
@@ -99,7 +96,7 @@ struct Queue {
 
 /// Plays `steps`; says which property fails.
 fn play(peers: usize, flaw: Flaw, steps: &[Step]) -> Result<(), String> {
-    let mut credits = Flawed(Credits::new(Some(8), peers), flaw);
+    let mut credits = Flawed(Credits::new(Some(8)), flaw);
     (0..peers).for_each(|_| credits.0.add_peer());
     let mut queues: Vec<Queue> = (0..peers).map(|_| Queue::default()).collect();
     let (mut next, mut ceiling) = (0, 8u32);
@@ -114,12 +111,12 @@ fn play(peers: usize, flaw: Flaw, steps: &[Step]) -> Result<(), String> {
             Step::Complete(peer, count) => {
                 let count = count.min(queues[peer % peers].outstanding.len());
                 queues[peer % peers].outstanding.drain(..count);
-                credits.give_back(peer % peers, count, false);
+                credits.give_back(count, false);
             }
             Step::Fail(peer) | Step::Replace(peer) => {
                 let count = queues[peer % peers].outstanding.len();
                 queues[peer % peers].outstanding.clear();
-                credits.give_back(peer % peers, count, matches!(step, Step::Fail(_)));
+                credits.give_back(count, matches!(step, Step::Fail(_)));
             }
             Step::Cancel(peer) => queues[peer % peers].waiting.clear(),
             Step::Ceiling(to) => {
@@ -144,9 +141,9 @@ fn play(peers: usize, flaw: Flaw, steps: &[Step]) -> Result<(), String> {
             return Ok(());
         }
         post(&mut credits, &mut queues, ceiling)?;
-        for (peer, queue) in queues.iter_mut().enumerate() {
+        for queue in &mut queues {
             if queue.outstanding.pop_front().is_some() {
-                credits.give_back(peer, 1, false);
+                credits.give_back(1, false);
             }
         }
     }
@@ -155,14 +152,14 @@ fn play(peers: usize, flaw: Flaw, steps: &[Step]) -> Result<(), String> {
 
 fn post(credits: &mut Flawed, queues: &mut [Queue], ceiling: u32) -> Result<(), String> {
     let peers = queues.len();
-    for (peer, queue) in queues.iter_mut().enumerate() {
+    for queue in queues {
         let space = DEPTH - queue.outstanding.len();
         let count = credits
-            .left(peer, queue.waiting.len())
+            .left(queue.outstanding.len(), queue.waiting.len())
             .min(space)
             .min(queue.waiting.len());
         let before = credits.taken();
-        credits.take(peer, count);
+        credits.take(count);
         queue.outstanding.extend(queue.waiting.drain(..count));
         if queue.outstanding.len() > DEPTH {
             return Err("a queue overruns".into());
@@ -206,18 +203,14 @@ fn planted_flaws_are_caught() {
 
 #[test]
 fn one_destination_leaves_two_credits_to_the_others() {
-    let mut credits = Credits::new(Some(8), 2);
+    let mut credits = Credits::new(Some(8));
     credits.add_peer();
     assert_eq!(credits.left(0), 8, "alone it gets all");
     credits.add_peer();
-    credits.take(0, credits.left(0));
-    assert_eq!((credits.taken(), credits.left(1)), (6, 2));
+    credits.take(credits.left(0));
+    assert_eq!((credits.taken(), credits.left(6), credits.left(0)), (6, 0, 2));
     credits.set_ceiling(1);
-    assert_eq!((credits.left(0), credits.left(1)), (0, 0));
-    credits.give_back(0, 6);
-    assert_eq!(
-        (credits.left(0), credits.left(1)),
-        (1, 1),
-        "no destination is shut out"
-    );
+    assert_eq!((credits.left(6), credits.left(0)), (0, 0));
+    credits.give_back(6);
+    assert_eq!(credits.left(0), 1, "no destination is shut out");
 }

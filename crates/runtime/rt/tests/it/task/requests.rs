@@ -3,11 +3,11 @@
 use super::join;
 use crate::bed::{BUFFERS, Bed, small};
 use drover_rt::{BufferClass, Failure, StageError, TaskCx};
-use drover_verbs::{MaskedSwap, Provider, QpKind, RemoteAddr, WcStatus};
+use drover_verbs::{MaskedSwap, PostErrorKind, Provider, QpKind, RemoteAddr, WcStatus};
 use drover_verbs_shm::{Shm, ShmDevice};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs_suite::traced::{Traced, TracedDevice, What};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -168,6 +168,56 @@ fn bad_requests_are_refused_at_the_call() {
         assert!(cx.sync().await.is_ok(), "only that one");
     });
     assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
+}
+
+/// Results of one task per length, each of which READs so many bytes.
+fn reads_of(bed: &mut Bed<Loopback>, lengths: &[usize]) -> Vec<Result<(), Failure>> {
+    let (peer, remote, results) = (bed.peer, bed.remote, Rc::new(RefCell::new(Vec::new())));
+    for (nth, &bytes) in lengths.iter().enumerate() {
+        let results = results.clone();
+        bed.spawn(move |cx| async move {
+            cx.read(peer, cx.buffer(bytes).expect("buffer"), remote.at(0))
+                .expect("staged");
+            let result = cx.sync().await.map(drop).map_err(|error| error.failure);
+            results.borrow_mut().push((nth, result));
+        });
+    }
+    bed.run();
+    let mut results = results.take();
+    results.sort_by_key(|(nth, _)| *nth);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[test]
+fn requests_around_a_refused_one_end_and_return_their_credits() {
+    let mut options = LoopbackOptions::default();
+    options.caps.message_bytes_max = 16;
+    let device = LoopbackDevice::with_options(options);
+    let mut bed = Bed::<Loopback>::with(&device, QpKind::Rc, &small());
+    let too_long = Err(Failure::Refused(PostErrorKind::MessageTooLong));
+    // More rounds than the queue has places: a credit or place lost in each would show.
+    for _ in 0..20 {
+        assert_eq!(
+            reads_of(&mut bed, &[8, 32, 8, 32, 32, 8]),
+            [Ok(()), too_long, Ok(()), too_long, too_long, Ok(())]
+        );
+    }
+    assert_eq!(bed.pool.stats().requests.outstanding, 0);
+    assert_eq!(bed.pool.stats().requests.posted, 60);
+    // In one sync the first request is not signaled: nothing but the error state reports its end.
+    let (peer, remote) = (bed.peer, bed.remote);
+    let failure = bed.run_one(move |cx| async move {
+        for bytes in [8, 32, 8] {
+            cx.read(peer, cx.buffer(bytes).expect("buffer"), remote.at(0))
+                .expect("staged");
+        }
+        cx.sync().await.map(drop).map_err(|error| error.failure)
+    });
+    assert!(failure.is_err(), "{failure:?}");
+    assert_eq!(bed.pool.stats().requests.outstanding, 0);
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
+    bed.replace(peer);
+    assert_eq!(reads_of(&mut bed, &[8]), [Ok(())]);
 }
 
 #[test]

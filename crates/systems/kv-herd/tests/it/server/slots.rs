@@ -4,7 +4,8 @@ use crate::server::fake::{World, hello, options};
 use drover_base::Rng;
 use drover_kv_herd::control::{Format, Hello};
 use drover_kv_herd::layout::{Commit, SlotOp, Status, TRAILER_BYTES};
-use drover_kv_herd::server::{RequestRules, ServeMode, ServerOptions};
+use drover_kv_herd::server::{Mistake, RequestRules, ServeMode, ServerOptions};
+use drover_verbs::Context as _;
 use proptest::prelude::*;
 
 #[test]
@@ -42,6 +43,35 @@ fn malformed_requests_are_refused_one_by_one() {
         fake.reply(&mut world).status,
         Status::Ok,
         "the same client, behaving"
+    );
+}
+
+/// What comes of a PUT that a client WRITEs into another one's slot, by that slot's key: the victim's value, and PUTs executed.
+fn forged_by_key(mistake: Option<Mistake>) -> (Option<Vec<u8>>, u64) {
+    let mut world = World::with(&options(), mistake);
+    let (mut victim, mut forger) = (world.connect(), world.connect());
+    let foreign = forger.ctx.import_region(&victim.welcome.slots.region);
+    forger.remote = Some(foreign.expect("keys can be guessed"));
+    let request = forger.request(SlotOp::Put, 1, b"key", b"forged", 0);
+    forger.write(0, 0, &request);
+    world.settle();
+    let puts = world.counters().operations.puts;
+    // Where the forged request was executed, the victim got its reply, and its slot is used.
+    victim.replies();
+    victim.next(SlotOp::Get, b"key", b"", 0);
+    (victim.get(&mut world, b"key"), puts)
+}
+
+#[test]
+fn foreign_rkey_changes_nothing() {
+    assert_eq!(forged_by_key(None), (None, 0));
+}
+
+#[test]
+fn flaw_shares_domain_is_caught() {
+    assert_eq!(
+        forged_by_key(Some(Mistake::SharesDomain)),
+        (Some(b"forged".to_vec()), 1)
     );
 }
 

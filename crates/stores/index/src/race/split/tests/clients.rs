@@ -8,8 +8,13 @@ use crate::race::{Fit, Settled, SlotId, SlotKind, settle};
 /// What a client does next.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Phase {
-    /// READ the bucket.
+    /// READ the bucket; if words of a READ are seen at different times, its header.
     Find,
+    /// Such a READ sees the slots.
+    FindSlots(Header),
+    /// READ the bucket again, in which nothing was found.
+    LookAgain(Header),
+    LookAgainAtSlots,
     /// READ the directory.
     Refresh,
     /// READ the bucket of the old subtable: the new one was pending.
@@ -46,10 +51,12 @@ pub(super) struct Client {
     is_running: bool,
     /// Whether its directory has the new subtable.
     is_new: bool,
+    /// Whether its READs see the header before the slots.
+    is_torn: bool,
 }
 
 impl Client {
-    pub(super) fn new(id: u8, ops: &'static [Op]) -> Client {
+    pub(super) fn new(id: u8, ops: &'static [Op], is_torn: bool) -> Client {
         Client {
             id,
             ops,
@@ -57,6 +64,7 @@ impl Client {
             phase: Phase::Find,
             is_running: false,
             is_new: false,
+            is_torn,
         }
     }
 
@@ -76,7 +84,27 @@ impl Client {
                 self.is_new = world.directory().entry(1).subtable == NEW;
                 self.go(Phase::Find)
             }
-            Phase::Find => self.find(op, world, flaw),
+            Phase::Find if self.is_torn => {
+                let header = world.bucket(self.in_new(op)).header;
+                self.go(Phase::FindSlots(header))
+            }
+            Phase::Find => self.find(op, *world.bucket(self.in_new(op)), flaw),
+            Phase::FindSlots(header) => {
+                let slots = world.bucket(self.in_new(op)).slots;
+                self.find(op, Bucket { header, slots }, flaw)
+            }
+            Phase::LookAgain(header) => {
+                let is_same = world.bucket(self.in_new(op)).header == header;
+                self.go(if is_same {
+                    Phase::LookAgainAtSlots
+                } else {
+                    Phase::Find
+                })
+            }
+            Phase::LookAgainAtSlots => match find(world.bucket(self.in_new(op)), op.key()) {
+                None => Some(0),
+                Some(_) => self.go(Phase::Find),
+            },
             Phase::FindOld => self.find_old(op, world, flaw),
             Phase::FindAgain => self.find_again(op, world),
             Phase::Change(slot, word) => self.change(op, world, slot, word),
@@ -121,8 +149,8 @@ impl Client {
         entry(op.key(), op.value())
     }
 
-    fn find(&mut self, op: Op, world: &mut World, flaw: Flaw) -> Option<u8> {
-        let bucket = *world.bucket(self.in_new(op));
+    fn find(&mut self, op: Op, bucket: Bucket, flaw: Flaw) -> Option<u8> {
+        self.phase = Phase::Find;
         let found = find(&bucket, op.key());
         let is_get = matches!(op, Op::Get(_));
         let must_look = flaw != Flaw::HeaderAfterMiss || !is_get || found.is_none();
@@ -133,6 +161,10 @@ impl Client {
             // Writers wait.
             Fit::Pending => return None,
             _ => {}
+        }
+        let is_over = found.is_none() && matches!(op, Op::Get(_) | Op::Delete(_));
+        if is_over && self.is_torn && flaw != Flaw::MissBelieved {
+            return self.go(Phase::LookAgain(bucket.header));
         }
         self.decide(op, &bucket, found)
     }

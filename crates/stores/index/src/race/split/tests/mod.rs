@@ -54,6 +54,8 @@ enum Flaw {
     NotTentative,
     /// A reader looks at the header only if it finds no match.
     HeaderAfterMiss,
+    /// A client that sees a header before the slots behind it does not look again when it finds nothing.
+    MissBelieved,
     /// A client that resumes copies entries again that were published.
     CopiedAgain,
 }

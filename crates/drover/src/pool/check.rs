@@ -1,0 +1,206 @@
+//! `drover pool check`: the mark pass by hand. It also repairs what dead clients left.
+
+use super::NodesArgs;
+use super::process::{Entered, Work, work_in_pool};
+use crate::exit::{self, Failure};
+use drover_base::{Cpu, HashSeed, Ns};
+use drover_kv_race::{Race, RaceError, TableHeader};
+use drover_mem::NativeCpu;
+use drover_memnode::recovery::{Recovery, RecoveryOptions, Repair, recover};
+use drover_memnode::{Addr, ClientId, MemoryError, Nodes};
+use drover_rt::TaskCx;
+use drover_verbs::Provider;
+use serde::Serialize;
+use std::cell::Cell;
+use std::process::ExitCode;
+
+/// Arguments of `pool check`.
+#[derive(clap::Args)]
+#[command(after_help = TEACH)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    nodes: NodesArgs,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+const TEACH: &str = "\
+Other processes may use the pool meanwhile. Memory of live processes is not looked at, since nothing leads yet to what they
+are about to write. Exit status: 0 nothing to repair, 1 something was repaired or given back, 69 not possible now.";
+
+/// What was found at a node.
+#[derive(Serialize)]
+struct NodeReport {
+    server: String,
+    node: usize,
+    /// Why nothing was done.
+    problem: Option<String>,
+    reachable_pieces: u64,
+    reachable_bytes: u64,
+    /// Dead clients whose remains were repaired.
+    repaired_clients: Vec<String>,
+    /// Chunks without a live owner, which were looked at.
+    chunks_checked: usize,
+    /// Blocks of them that nothing led to.
+    unreachable_blocks: usize,
+    chunks_returned: usize,
+}
+
+pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let reports = work_in_pool(
+        &args.nodes,
+        None,
+        Check {
+            patience: Ns::from_ms(args.nodes.timeout_ms),
+        },
+    )?;
+    let is_clean = reports.iter().all(|node| {
+        node.repaired_clients.is_empty() && node.unreachable_blocks == 0 && node.chunks_returned == 0
+    });
+    let failed = reports.iter().any(|node| node.problem.is_some());
+    match args.json {
+        true => {
+            let json = serde_json::json!({ "nodes": reports, "clean": is_clean && !failed });
+            println!("{json}");
+        }
+        false => reports.iter().for_each(print),
+    }
+    Ok(match (failed, is_clean) {
+        (true, _) => ExitCode::from(exit::UNAVAILABLE),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(1),
+    })
+}
+
+fn print(node: &NodeReport) {
+    println!("server {}\nnode {}", node.server, node.node);
+    if let Some(problem) = &node.problem {
+        println!("not checked: {problem}");
+        return;
+    }
+    println!(
+        "reachable_pieces {}\nreachable_bytes {}",
+        node.reachable_pieces, node.reachable_bytes
+    );
+    let repaired = match node.repaired_clients.is_empty() {
+        true => "none".to_owned(),
+        false => node.repaired_clients.join(" "),
+    };
+    println!(
+        "repaired_clients {repaired}\nchunks_checked {}",
+        node.chunks_checked
+    );
+    println!(
+        "unreachable_blocks {}\nchunks_returned {}",
+        node.unreachable_blocks, node.chunks_returned
+    );
+}
+
+struct Check {
+    patience: Ns,
+}
+
+impl Work for Check {
+    type Answer = Vec<NodeReport>;
+
+    async fn run<P: Provider<Cpu = NativeCpu>>(
+        self,
+        entered: Entered<P>,
+    ) -> Result<Vec<NodeReport>, RaceError> {
+        let Entered { cx, race, arena } = entered;
+        let options = RecoveryOptions {
+            patience: self.patience,
+            always_sweep: true,
+        };
+        let mut reports = Vec::new();
+        for node in 0..arena.nodes().pool().node_count() {
+            let counting = Counting {
+                race: race.clone(),
+                reached: Cell::default(),
+            };
+            let done = recover(&cx, &arena, node, &counting, options).await;
+            let (reachable_pieces, reachable_bytes) = counting.reached.get();
+            let mut report = NodeReport {
+                server: arena.nodes().node(node).server().to_owned(),
+                node,
+                problem: None,
+                reachable_pieces,
+                reachable_bytes,
+                repaired_clients: Vec::new(),
+                chunks_checked: 0,
+                unreachable_blocks: 0,
+                chunks_returned: 0,
+            };
+            match done {
+                Ok(Recovery::Done(done)) => {
+                    report.repaired_clients = done.clients.iter().map(ClientId::to_string).collect();
+                    report.chunks_checked = done.chunks_swept;
+                    report.unreachable_blocks = done.blocks_freed;
+                    report.chunks_returned = done.chunks_returned;
+                }
+                Ok(Recovery::Busy { owner }) => {
+                    report.problem = Some(format!("client {owner} is checking it"));
+                }
+                Ok(Recovery::Unready) => {
+                    let why = "a client does not take notice; `pool status` shows which are silent";
+                    report.problem = Some(why.to_owned());
+                }
+                Err(error) => report.problem = Some(error.to_string()),
+            }
+            arena.give_back(&cx, node).await?;
+            reports.push(report);
+        }
+        Ok(reports)
+    }
+}
+
+/// Counts what the tables lead to.
+struct Counting<P: Provider> {
+    race: Race<P>,
+    reached: Cell<(u64, u64)>,
+}
+
+impl<P: Provider> Repair<P> for Counting<P> {
+    async fn repair(
+        &self,
+        cx: &TaskCx<P>,
+        nodes: &Nodes<P>,
+        node: usize,
+        dead: ClientId,
+    ) -> Result<(), MemoryError> {
+        self.race.repair(cx, nodes, node, dead).await
+    }
+
+    async fn visit(
+        &self,
+        cx: &TaskCx<P>,
+        nodes: &Nodes<P>,
+        node: usize,
+        mark: &mut dyn FnMut(Addr, usize),
+    ) -> Result<(), MemoryError> {
+        let mut count = |addr, bytes| {
+            let (pieces, sum) = self.reached.get();
+            self.reached.set((pieces + 1, sum + bytes as u64));
+            mark(addr, bytes);
+        };
+        self.race.visit(cx, nodes, node, &mut count).await
+    }
+}
+
+/// Creates empty tables at all nodes.
+pub(super) fn create_tables(nodes: &NodesArgs) -> Result<(), Failure> {
+    let cpu = NativeCpu::new(drover_mem::entropy());
+    let seed = HashSeed::new(cpu.random(), cpu.random());
+    work_in_pool(nodes, Some(TableHeader::usual(seed)), Nothing)
+}
+
+struct Nothing;
+
+impl Work for Nothing {
+    type Answer = ();
+
+    async fn run<P: Provider<Cpu = NativeCpu>>(self, _: Entered<P>) -> Result<(), RaceError> {
+        Ok(())
+    }
+}
