@@ -24,6 +24,8 @@ pub(crate) enum State {
     New,
     /// It waits for another errand about its key.
     Waiting,
+    /// It has lost its condition, and begins anew after some polls.
+    Resting,
     /// Its operation is in [`Errand::held`] and could not be submitted yet.
     Held(Step),
     /// The system has its operation.

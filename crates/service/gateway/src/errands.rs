@@ -11,14 +11,17 @@
 use crate::backend::Backend;
 use crate::command::{Action, Reply, Step, Terms, Turn, is_one_operation, is_silent};
 use crate::errand::{Errand, NONE, Slot, State, no_op};
-use drover_base::{KeyHash, Ns};
+use drover_base::{KeyHash, Ns, Rng};
 use drover_kv::{Completion, OperationOffers, Outcome, Refusal, SubmitError};
 use drover_memcached::{CoreRouter, Counters, RouteFull};
 use drover_net::PendingReply;
 use std::collections::VecDeque;
 
-/// How often a command reads its item anew because that has changed before the write.
-pub const TRIES_MAX: u32 = 64;
+/// How often a command reads its item anew because that has changed before the write: tenths of a second, longer than
+/// processors take from a thread.
+pub const TRIES_MAX: u32 = 10_000;
+/// Logarithm of the most polls that it waits before it does.
+const RESTS_LOG_MAX: u32 = 6;
 /// Reply to a command that has lost its condition that often.
 const BUSY: &[u8] = b"SERVER_ERROR busy\r\n";
 const MALFORMED: &[u8] = b"SERVER_ERROR malformed message between cores\r\n";
@@ -52,6 +55,8 @@ pub struct GatewayOptions {
     pub item_bytes_max: usize,
     /// When `now_s` is 0, seconds since 1970.
     pub start_unix_s: u64,
+    /// Seed of the time that commands wait which have lost their condition; each worker of all gateways has its own.
+    pub seed: u64,
 }
 
 /// The commands of one worker that are under way, and the client that executes them. It is the
@@ -64,6 +69,10 @@ pub struct Errands {
     blocking: Vec<Slot>,
     /// Those that can go on as soon as the client accepts their operations, in order.
     ready: VecDeque<Slot>,
+    /// Those that have lost their condition, and the number of polls after which they read anew. Without a wait, one of two
+    /// workers whose operations reach a server in step would lose for ever.
+    resting: Vec<(Slot, u32)>,
+    rng: Rng,
     terms: Terms,
     reply: Reply,
     value: Vec<u8>,
@@ -89,6 +98,8 @@ impl Errands {
             free: (0..capacity as Slot).rev().collect(),
             blocking: Vec::with_capacity(capacity),
             ready: VecDeque::with_capacity(capacity),
+            resting: Vec::with_capacity(capacity),
+            rng: Rng::new(options.seed, options.worker as u64, 0),
             terms: Terms {
                 offers: options.offers,
                 item_bytes_max: options.item_bytes_max,
@@ -123,6 +134,8 @@ impl Errands {
             free,
             blocking,
             ready,
+            resting,
+            rng,
             terms,
             reply,
             value,
@@ -134,6 +147,8 @@ impl Errands {
             free,
             blocking,
             ready,
+            resting,
+            rng,
             terms,
             reply,
             value,
@@ -142,8 +157,9 @@ impl Errands {
         let finished = backend.poll(&mut |completion: Completion<'_>| {
             rest.completed(completion.token as Slot, &completion.outcome, true, fill);
         });
+        self.rest().wake();
         self.pump(fill);
-        finished > 0 || self.submitted
+        finished > 0 || self.is_busy()
     }
 
     /// Gives the replies that were known when their commands were sent, once the sessions have their places.
@@ -161,9 +177,9 @@ impl Errands {
         self.staged_bytes.clear();
     }
 
-    /// Whether operations were submitted that the next [`poll`](Errands::poll) sends.
-    pub fn has_submitted(&self) -> bool {
-        self.submitted
+    /// Whether the next [`poll`](Errands::poll) has something to do, although nothing may have arrived.
+    pub fn is_busy(&self) -> bool {
+        self.submitted || !self.resting.is_empty()
     }
 
     /// Number of commands under way.
@@ -195,6 +211,8 @@ impl Errands {
             free: &mut self.free,
             blocking: &mut self.blocking,
             ready: &mut self.ready,
+            resting: &mut self.resting,
+            rng: &mut self.rng,
             terms: &self.terms,
             reply: &mut self.reply,
             value: &mut self.value,
@@ -215,7 +233,7 @@ impl Errands {
     fn go_on(&mut self, slot: Slot, fill: &mut Fill<'_>) -> bool {
         let errand = &mut self.slots[slot as usize];
         let State::Held(step) = errand.state else {
-            if !self.rest().admit(slot) {
+            if errand.state == State::New && !self.rest().admit(slot) {
                 return true; // It waits for another one.
             }
             self.rest().begin(slot, fill);
@@ -337,6 +355,8 @@ struct Rest<'e> {
     free: &'e mut Vec<Slot>,
     blocking: &'e mut Vec<Slot>,
     ready: &'e mut VecDeque<Slot>,
+    resting: &'e mut Vec<(Slot, u32)>,
+    rng: &'e mut Rng,
     terms: &'e Terms,
     reply: &'e mut Reply,
     value: &'e mut Vec<u8>,
@@ -478,12 +498,24 @@ impl Rest<'_> {
                     self.answer(slot, fill);
                     return self.end(slot);
                 }
-                self.begin(slot, fill);
-                if matches!(self.slots[slot as usize].state, State::Held(_)) {
-                    self.ready.push_back(slot);
-                }
+                errand.state = State::Resting;
+                let most = 1 << errand.tries.min(RESTS_LOG_MAX);
+                self.resting.push((slot, (self.rng.next_u64() % most) as u32));
             }
         }
+    }
+
+    /// A poll is over: those that have rested long enough read anew.
+    fn wake(&mut self) {
+        let Rest { resting, ready, .. } = self;
+        resting.retain_mut(|(slot, polls)| {
+            let is_over = *polls == 0;
+            *polls = polls.saturating_sub(1);
+            if is_over {
+                ready.push_back(*slot);
+            }
+            !is_over
+        });
     }
 
     fn answer(&mut self, slot: Slot, fill: &mut Fill<'_>) {

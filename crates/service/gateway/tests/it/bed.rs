@@ -289,6 +289,7 @@ impl Bed {
             offers: options.offers,
             item_bytes_max: settings.items.item_bytes_max,
             start_unix_s: START_UNIX_S,
+            seed: 0,
         };
         let hasher = drover_base::HashSeed::new(1, 2).hasher();
         Bed {
