@@ -67,6 +67,8 @@ pub struct Circumstances {
     /// Whether an update may become indeterminate only at its deadline, because clients send it again over another session
     /// and no server loses what it knows.
     pub sends_again: bool,
+    /// Longest time after its expiry at which an item may be read; [`EXPIRY_SLACK`] is allowed in addition.
+    pub expiry_lag: Ns,
     /// Number of updates that the servers have executed or refused, if all of them have run from the beginning; `None`:
     /// nobody knows.
     pub executed: Option<u64>,
@@ -86,7 +88,7 @@ pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
         .violations
         .extend(nonsense.map(|text| Violation::new("nonsense", text)));
     refusals(record, circumstances, &mut verdict.violations);
-    expiry(record, &mut verdict.violations);
+    expiry(record, circumstances.expiry_lag, &mut verdict.violations);
     ends(record, circumstances.deadline, &mut verdict.violations);
     if circumstances.sends_again {
         unknown(record, circumstances.deadline, &mut verdict.violations);
@@ -287,7 +289,7 @@ fn kept(record: &Record, found: &mut Vec<Violation>) {
 }
 
 /// Checks that no GET returns an expired item.
-fn expiry(record: &Record, found: &mut Vec<Violation>) {
+fn expiry(record: &Record, lag: Ns, found: &mut Vec<Violation>) {
     for get in &record.entries {
         let (Call::Get(Some(id)), End::Answered(_)) = (get.call, get.end) else {
             continue;
@@ -300,7 +302,7 @@ fn expiry(record: &Record, found: &mut Vec<Violation>) {
         else {
             continue;
         };
-        let life = Ps::from(Ns::from_s(u64::from(ttl_s)) + EXPIRY_SLACK);
+        let life = Ps::from(Ns::from_s(u64::from(ttl_s)) + EXPIRY_SLACK + lag);
         if get.called_at > stored_at + life.0 {
             let text = format!(
                 "a value stored by {} for {ttl_s} s was read by {get:?}",
@@ -326,6 +328,7 @@ mod tests {
             refused_above: u64::MAX,
             deadline: DEADLINE,
             sends_again: false,
+            expiry_lag: Ns::ZERO,
             executed: None,
             forgets: false,
             hot_key: false,

@@ -66,6 +66,8 @@ pub struct RunParams<'a> {
     pub forgets: bool,
     /// Whether an update may become indeterminate only at its deadline.
     pub sends_again: bool,
+    /// Longest time after its expiry at which an item may be read.
+    pub expiry_lag: Ns,
     /// Maximum time until every client has its sessions again, once no operation is in flight after the trouble.
     pub ready_max: Ns,
     /// Time after which the service no longer executes requests that clients gave up; zero: it never executes them.
@@ -121,6 +123,7 @@ pub fn run<C: TroubledCluster>(mut cluster: C, plan: &[(Ns, C::Fault)], params: 
         refused_above: params.load.values.refused_above,
         deadline: params.deadline,
         sends_again: params.sends_again,
+        expiry_lag: params.expiry_lag,
         executed: cluster.executed_updates().filter(|_| params.sends_again),
         // A cache that counts no evictions must have all items.
         forgets: params.forgets || cluster.has_evicted(),

@@ -11,7 +11,7 @@
 //! | 28 | 4 | depth max | most bits of the hash that choose a subtable |
 //! | 32 | 8 | directory lock | a [`Lock`](drover_memnode::locks::Lock) |
 //! | 40 | 8 | magic | `DRVRACE1` |
-//! | 48 | 4 | | 0 |
+//! | 48 | 4 | item bytes max | longest item that clients write: key and value; 0: no limit but that of blocks |
 //! | 52 | 4 | tables | of each node; 0 counts as 1 |
 //! | 56 | 8 | | 0 |
 //! | 64 | 8 each | entries | 2^(depth max) |
@@ -40,6 +40,7 @@ const SEED_AT: usize = 8;
 const SHAPE_AT: usize = 24;
 const DIRECTORY_LOCK_AT: usize = 32;
 const MAGIC_AT: usize = 40;
+const ITEM_AT: usize = 48;
 const TABLES_AT: usize = 52;
 
 /// Bytes behind the locks: sweep lock, time, flushes.
@@ -114,6 +115,8 @@ pub struct TableHeader {
     pub shape: Shape,
     /// Most bits of the hash that choose a subtable, at most [`DEPTH_MAX`].
     pub depth_max: u8,
+    /// Longest item that clients write: key and value, bytes; `u32::MAX`: no limit but that of a block.
+    pub item_bytes_max: u32,
     /// Tables of each node, at least 1 and at most [`TABLES_MAX`]: each has locks and a directory of its own.
     pub tables: u32,
 }
@@ -149,6 +152,7 @@ impl TableHeader {
         let shape = u64::from(self.shape.group_count());
         put(SHAPE_AT, shape | u64::from(self.depth_max) << 32);
         put(MAGIC_AT, MAGIC);
+        put(ITEM_AT, u64::from(self.item_bytes_max));
         bytes[TABLES_AT..TABLES_AT + 4].copy_from_slice(&self.tables.to_le_bytes());
         bytes
     }
@@ -165,6 +169,10 @@ impl TableHeader {
             seed: HashSeed::new(word(SEED_AT), word(SEED_AT + 8)),
             shape,
             depth_max,
+            item_bytes_max: match word(ITEM_AT) as u32 {
+                0 => u32::MAX,
+                bytes => bytes,
+            },
             tables,
         })
     }
@@ -180,6 +188,7 @@ mod tests {
             seed: HashSeed::new(1, 2),
             shape: Shape::new(1024).expect("groups"),
             depth_max: 10,
+            item_bytes_max: 4096,
             tables: 3,
         };
         let bytes = header.encode();
@@ -215,6 +224,7 @@ mod tests {
             seed: HashSeed::new(1, 2),
             shape: Shape::new(2).expect("groups"),
             depth_max: 17,
+            item_bytes_max: u32::MAX,
             tables: 1,
         };
         assert_eq!(TableHeader::decode(&header.encode()), None);

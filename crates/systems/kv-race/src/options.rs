@@ -1,6 +1,7 @@
 //! [`RaceOptions`]: what a client chooses.
 
 use crate::layout::TableHeader;
+use crate::mistake::Mistake;
 use drover_base::{HashSeed, Ns};
 use drover_index::race::Shape;
 
@@ -24,6 +25,8 @@ pub struct RaceOptions {
     pub sweep_every_s: u32,
     /// The tables to create at nodes that have none; `None`: they must exist.
     pub create: Option<TableHeader>,
+    /// A deliberate mistake, to be found by simulations; none in service.
+    pub mistake: Option<Mistake>,
 }
 
 impl Default for RaceOptions {
@@ -35,6 +38,7 @@ impl Default for RaceOptions {
             look_every: Ns::from_ms(10),
             sweep_every_s: 60,
             create: None,
+            mistake: None,
         }
     }
 }
@@ -47,6 +51,7 @@ impl TableHeader {
             seed,
             shape: Shape::new(1024).expect("within bounds"),
             depth_max: drover_index::race::DEPTH_MAX,
+            item_bytes_max: u32::MAX,
             tables: 1,
         }
     }

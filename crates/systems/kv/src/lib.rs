@@ -4,7 +4,8 @@
 //! benchmarks, the command line) is written against this crate.
 //!
 //! - [`Op`] is an operation that a caller submits, [`Outcome`] its result.
-//! - [`KvClient`] is the non-blocking client with submit and poll, for batches; everything else is built on it.
+//! - [`KvClient`] is the non-blocking client with submit and poll, for batches; everything else is built on it. [`Hosted`] is
+//!   one whose operations are executed by tasks.
 //! - [`System`] describes and runs a whole system: facts, sizes, how to start a service, how a client connects.
 //! - [`Shard`], [`ShardPlan`] and [`ShardedSystem`] are for systems whose services are equal shards.
 //! - [`PartitionMap`] says which shard owns a key.
@@ -24,7 +25,9 @@ mod connect;
 mod counter;
 mod error;
 mod extension;
+mod hosted;
 mod hosting;
+mod key_order;
 mod op;
 mod owned_op;
 mod partition_map;
@@ -48,7 +51,9 @@ pub use counter::{Counter, CounterKind, Merge, Metric, MetricFamily, stats_text}
 pub use drover_base::{Condition, KEY_BYTES_MAX};
 pub use error::{SetupError, StartError, refused};
 pub use extension::{EXTENSION_BYTES, Extension, ITEM_INFO_BYTES, ItemInfo};
+pub use hosted::{Answer, AsyncOps, Hosted};
 pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
+pub use key_order::KeyOrder;
 pub use op::{Op, OpKind, Outcome, Refusal};
 pub use owned_op::OwnedOp;
 pub use partition_map::{BadMap, PARTITIONS_MAX, PartitionMap};

@@ -59,6 +59,14 @@ pub struct Offers {
     /// `Ok` if a service sees GETs, so that it can keep items that are used ([`Policy::eviction`]); the error says why
     /// not.
     pub eviction: Result<(), &'static str>,
+    /// Whether a full service can evict items; if not, it refuses new ones, whatever [`Policy::evicts`] says.
+    pub evicts: bool,
+    /// Whether an update whose answer was lost with a connection is sent again, and executed once, so that it is
+    /// indeterminate at its deadline only.
+    pub sends_again: bool,
+    /// Longest time after its expiry at which an item may still be read, seconds, where clients judge by a clock that they
+    /// learn from time to time; 0 where a server reads its own.
+    pub expiry_lag_s: u32,
     /// What operations of native clients may say.
     pub operations: OperationOffers,
 }
@@ -98,6 +106,9 @@ impl Offers {
             request_slots: false,
             transfer: false,
             memory_file: Err(no_memory_file),
+            evicts: true,
+            sends_again: true,
+            expiry_lag_s: 0,
             eviction: Err(
                 "its server does not see GETs, so it evicts the items that were stored longest ago",
             ),

@@ -137,6 +137,15 @@ impl<P: Provider> Lease<P> {
     }
 }
 
+impl<P: Provider> Drop for Lease<P> {
+    fn drop(&mut self) {
+        if self.pool.has_one_thread() {
+            let nodes = self.pool.nodes().iter();
+            nodes.for_each(|node| self.ctx.forget_region(node.memory()));
+        }
+    }
+}
+
 impl<P: Provider> Actor<P::Cpu> for Lease<P> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let now = cpu.now();

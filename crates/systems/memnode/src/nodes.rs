@@ -38,9 +38,12 @@ struct End {
 /// Connecting a thread: [poll](Joining::poll) it until it has an answer.
 pub struct Joining<P: Provider> {
     pool: Pool<P>,
-    /// Of each node: the thread's queue pair and the tag of the question, until it is connected.
-    waiting: Vec<(Option<P::Qp>, u32)>,
-    peers: Vec<PeerId>,
+    /// Of each node: the thread's queue pair and the tag of the question.
+    waiting: Vec<(P::Qp, u32)>,
+    /// Nodes that are connected.
+    connected: usize,
+    /// The destinations whose queue pairs are replaced; empty: new ones.
+    replaced: Vec<PeerId>,
     deadline: Ns,
 }
 
@@ -51,18 +54,35 @@ impl<P: Provider> Pool<P> {
     /// # Errors
     /// [`PoolError`] if queue pairs cannot be created, or a node is lost.
     pub fn join(&self, ctx: &P::Context, tasks: &TaskPool<P>, deadline: Ns) -> Result<Joining<P>, PoolError> {
+        self.join_again(ctx, tasks, &[], deadline)
+    }
+
+    /// As [`join`](Pool::join), after the connections to this pool, or to one that was entered before, have failed: the new
+    /// ones take the place of `peers`, the [destinations](Nodes::peers) of the old ones. No task may have requests
+    /// outstanding there.
+    ///
+    /// # Errors
+    /// As [`join`](Pool::join).
+    pub fn join_again(
+        &self,
+        ctx: &P::Context,
+        tasks: &TaskPool<P>,
+        peers: &[PeerId],
+        deadline: Ns,
+    ) -> Result<Joining<P>, PoolError> {
         let mut waiting = Vec::new();
         for node in self.nodes() {
             let qp = tasks.create_qp(ctx, QpKind::Rc)?;
             let export = qp.export().map_err(ResourceError::Alloc)?;
             let asked = node.channel().connect(export);
             let tag = asked.map_err(|error| channel_error(node, error))?;
-            waiting.push((Some(qp), tag));
+            waiting.push((qp, tag));
         }
         Ok(Joining {
             pool: self.clone(),
             waiting,
-            peers: Vec::new(),
+            connected: 0,
+            replaced: peers.to_vec(),
             deadline,
         })
     }
@@ -82,16 +102,16 @@ impl<P: Provider> Joining<P> {
     /// # Errors
     /// [`PoolError`] if a node is lost, refuses, or does not answer in time.
     pub fn poll(&mut self, tasks: &mut TaskPool<P>, now: Ns) -> Option<Result<Nodes<P>, PoolError>> {
-        match self.advance(tasks, now) {
+        match self.advance(now) {
             Ok(false) => None,
             Ok(true) => Some(Ok(self.finish(tasks))),
             Err(error) => Some(Err(error)),
         }
     }
 
-    fn advance(&mut self, tasks: &mut TaskPool<P>, now: Ns) -> Result<bool, PoolError> {
-        while self.peers.len() < self.waiting.len() {
-            let index = self.peers.len();
+    fn advance(&mut self, now: Ns) -> Result<bool, PoolError> {
+        while self.connected < self.waiting.len() {
+            let index = self.connected;
             let node = self.pool.node(index);
             let (qp, tag) = &mut self.waiting[index];
             let mut channel = node.channel();
@@ -108,16 +128,22 @@ impl<P: Provider> Joining<P> {
                 let (server, verdict) = (node.server().to_owned(), told.outcome);
                 return Err(PoolError::Refused { server, verdict });
             }
-            let mut qp = qp.take().expect("not connected before");
             qp.connect(&told.qp)?;
-            self.peers.push(tasks.add_peer(qp));
+            self.connected += 1;
         }
         Ok(true)
     }
 
     fn finish(&mut self, tasks: &mut TaskPool<P>) -> Nodes<P> {
-        let peers = std::mem::take(&mut self.peers);
-        let ends = peers.into_iter().zip(self.pool.nodes()).map(|(peer, node)| {
+        let qps = self.waiting.drain(..).zip(self.pool.nodes()).enumerate();
+        let ends = qps.map(|(index, ((qp, _), node))| {
+            let peer = match self.replaced.get(index) {
+                Some(&peer) => {
+                    tasks.replace_peer(peer, qp);
+                    peer
+                }
+                None => tasks.add_peer(qp),
+            };
             tasks.add_region(node.memory());
             End {
                 peer,
@@ -146,6 +172,11 @@ impl<P: Provider> Nodes<P> {
     /// The pool.
     pub fn pool(&self) -> &Pool<P> {
         &self.0.pool
+    }
+
+    /// The destinations of requests to the nodes, in their order.
+    pub fn peers(&self) -> Vec<PeerId> {
+        self.0.ends.iter().map(|end| end.peer).collect()
     }
 
     /// Node `index`.

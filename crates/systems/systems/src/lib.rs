@@ -6,7 +6,7 @@
 //! let names: Vec<&str> = System::ALL.iter().map(|system| system.facts().name).collect();
 //! assert_eq!(
 //!     names,
-//!     ["herd", "pilaf", "farm", "jakiro", "server-reply", "server-reply-faithful", "rdma-memcached"]
+//!     ["herd", "pilaf", "farm", "jakiro", "server-reply", "server-reply-faithful", "rdma-memcached", "race"]
 //! );
 //! assert_eq!(System::named("pilaf"), Some(System::Pilaf));
 //! ```
@@ -93,6 +93,8 @@ systems! {
         ServerReplyFaithful = drover_kv_rfp::ServerReplyFaithful,
         /// RDMA-Memcached: as ServerReply, but all workers share one locked store.
         RdmaMemcached = drover_kv_rfp::RdmaMemcached,
+        /// RACE: a hash table in memory nodes, which clients READ, WRITE and CAS.
+        Race = drover_kv_race::RaceSystem,
     }
 }
 

@@ -104,7 +104,8 @@ impl MistakenJob for Run {
             load: &options.load,
             evicts: options.plan.evicts,
             forgets: options.forgets(),
-            sends_again: !options.loses_servers(),
+            sends_again: S::FACTS.offers.sends_again && !options.loses_servers(),
+            expiry_lag: Ns::from_s(u64::from(S::FACTS.offers.expiry_lag_s)),
             ready_max: READY_MAX,
             // Connections are reliable: no request arrives after its session.
             ruled_out: Ns::ZERO,

@@ -82,6 +82,11 @@ impl Options {
             kind.apply(&mut options, seed);
         }
         reconcile(&mut options, kinds);
+        let offers = &S::FACTS.offers;
+        options.plan.evicts &= offers.evicts;
+        let values = &mut options.load.values;
+        let longest = offers.operations.value_bytes_max as u64;
+        values.large_bytes_max = values.large_bytes_max.min(longest);
         // Shards that share memory are threads of one process.
         if S::FACTS.channels == Channels::OneShard {
             options.is_apart = false;

@@ -185,6 +185,7 @@ impl<T: WorkerSystem> Subject for T {
             load: &options.load,
             evicts: options.server.partition.mode != Mode::Store,
             forgets: options.forgets(),
+            expiry_lag: Ns::ZERO,
             sends_again: false,
             ready_max: T::READY_MAX,
             ruled_out: RULED_OUT,

@@ -4,6 +4,7 @@
 //!   devices.
 //! - [`ShardsBed`] and [`SimBed`] are any [`ShardedSystem`](drover_kv::ShardedSystem), on any ground and in a simulated
 //!   cluster.
+//! - [`pool`] has memory nodes and compute processes.
 //! - [`OneShard`] is one shard with honest clients, for tests that play others.
 //! - [`allocates_nothing`], [`connect_in_order`] and [`read_each_once`] are tests that such systems share, and
 //!   [`shard_suite!`](crate::shard_suite) generates the suite for one of them.
@@ -17,6 +18,7 @@ mod ground;
 mod lists;
 mod once;
 mod one_shard;
+pub mod pool;
 mod shards;
 mod sim_shards;
 mod suite;

@@ -1,7 +1,7 @@
 //! Rules about conditions, versions, flags and touch, as far as the system [offers](Bed::offers) them.
 
 use super::driver::{value_bytes, value_id};
-use super::rules::{Answer, fresh, run_one};
+use super::rules::{Answer, fresh, has_values_of, run_one};
 use super::{Bed, BedOptions, Faults};
 use crate::history::{Call, Event, History, Swapped};
 use crate::linear::Model;
@@ -51,6 +51,9 @@ pub fn conditions_and_versions<B: Bed>() {
     }
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     for (at, len) in LENGTHS.into_iter().enumerate() {
+        if !has_values_of::<B>(rule, len) {
+            break;
+        }
         let (key, one, two) = (vec![b'a' + at as u8; 1 + 49 * at], vec![1; len], vec![2; len]);
         let key = &key[..];
         let mut run = |op| run_one(&mut bed, &mut client, op);
@@ -131,6 +134,9 @@ pub fn flags_and_touch<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     if offers(rule, "flags", all.flags) {
         for (at, len) in LENGTHS.into_iter().enumerate() {
+            if !has_values_of::<B>(rule, len) {
+                break;
+            }
             let (key, value) = (vec![b'a' + at as u8; 1 + 49 * at], vec![7; len]);
             let key = &key[..];
             for flags in [0, 1, 0x8765_4321, u32::MAX] {
@@ -156,7 +162,7 @@ pub fn flags_and_touch<B: Bed>() {
         return;
     }
     let touch = |key, ttl_s| Op::Touch { key, ttl_s };
-    let long = vec![3; 40_000];
+    let long = vec![3; all.value_bytes_max.min(40_000)];
     let values: [(&[u8], &[u8]); 3] = [(b"short", b"v"), (b"medium", &[2; 100]), (b"long", &long)];
     for (key, value) in values {
         let mut run = |op| run_one(&mut bed, &mut client, op);

@@ -13,12 +13,13 @@ mod split;
 mod write;
 
 pub use read::Found;
-pub use write::ItemMeta;
+pub use write::{ItemMeta, Updated};
 
 use crate::error::RaceError;
 use crate::layout::{Flushes, TableHeader};
+use crate::mistake::Mistake;
 use crate::options::RaceOptions;
-use drover_base::KeyHasher;
+use drover_base::{Condition, KeyHasher};
 use drover_index::race::Directory;
 use drover_memnode::{Arena, Nodes};
 use drover_rt::{SingleFlight, TaskCx};
@@ -48,6 +49,10 @@ struct Inner<P: Provider> {
     /// State of the draws of items to evict.
     draws: Cell<u64>,
     stats: Cell<RaceStats>,
+    /// Whether a split has failed: its locks are held still, and nobody takes them from a client that lives.
+    has_left_locks: Cell<bool>,
+    /// Lock that was found held last, and how often in a row.
+    met: Cell<(u64, u32)>,
 }
 
 /// Counters of a thread's operations.
@@ -126,9 +131,24 @@ impl<P: Provider> Race<P> {
         value: &[u8],
         meta: ItemMeta,
     ) -> Result<(), RaceError> {
-        let written = self.store(cx, key, value, meta, write::When::Always).await?;
-        debug_assert!(written);
+        let written = self.store(cx, key, value, meta, Condition::Always).await?;
+        debug_assert!(written.is_done());
         Ok(())
+    }
+
+    /// Writes the value of `key` if `condition` holds.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn put_if(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        value: &[u8],
+        meta: ItemMeta,
+        condition: Condition,
+    ) -> Result<Updated, RaceError> {
+        self.store(cx, key, value, meta, condition).await
     }
 
     /// Writes the value of `key` if it has none. Returns whether it was written.
@@ -142,7 +162,8 @@ impl<P: Provider> Race<P> {
         value: &[u8],
         meta: ItemMeta,
     ) -> Result<bool, RaceError> {
-        self.store(cx, key, value, meta, write::When::IfAbsent).await
+        let written = self.store(cx, key, value, meta, Condition::IfAbsent).await?;
+        Ok(written.is_done())
     }
 
     /// Writes the value of `key` if it has one. Returns whether it was written.
@@ -156,7 +177,8 @@ impl<P: Provider> Race<P> {
         value: &[u8],
         meta: ItemMeta,
     ) -> Result<bool, RaceError> {
-        self.store(cx, key, value, meta, write::When::IfPresent).await
+        let written = self.store(cx, key, value, meta, Condition::IfPresent).await?;
+        Ok(written.is_done())
     }
 
     /// Replaces the value of `key`, if it has one, by what `change` appends to the empty vector that it gets; the old value is its
@@ -171,10 +193,42 @@ impl<P: Provider> Race<P> {
         meta: ItemMeta,
         mut change: impl FnMut(&[u8], &mut Vec<u8>),
     ) -> Result<bool, RaceError> {
+        let mut value = Vec::new();
+        let mut change = |found: &Found, value: &mut Vec<u8>| {
+            change(found.value(), value);
+            meta
+        };
         let mut guard = cx.conflict_guard().await;
         let mut operation = self.begin(cx, key)?;
         loop {
-            match operation.modify(meta, &mut change, &mut guard).await {
+            match operation.modify(&mut value, &mut change, &mut guard).await {
+                Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
+                modified => return modified,
+            }
+        }
+    }
+
+    /// Sets the time at which the value of `key` expires, if it has one; it gets a new version. `scratch` is memory for the
+    /// value. Returns whether there was a value.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn touch(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        expire_s: u32,
+        scratch: &mut Vec<u8>,
+    ) -> Result<bool, RaceError> {
+        let mut change = |found: &Found, value: &mut Vec<u8>| {
+            value.extend_from_slice(found.value());
+            let flags = found.flags;
+            ItemMeta { flags, expire_s }
+        };
+        let mut guard = cx.conflict_guard().await;
+        let mut operation = self.begin(cx, key)?;
+        loop {
+            match operation.modify(scratch, &mut change, &mut guard).await {
                 Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
                 modified => return modified,
             }
@@ -201,8 +255,44 @@ impl<P: Provider> Race<P> {
     /// # Errors
     /// [`RaceError`].
     pub async fn delete(&self, cx: &TaskCx<P>, key: &[u8]) -> Result<bool, RaceError> {
+        Ok(self.delete_if(cx, key, Condition::Always).await?.is_done())
+    }
+
+    /// Removes `key` if `condition` holds and it has a value.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn delete_if(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        condition: Condition,
+    ) -> Result<Updated, RaceError> {
         let mut guard = cx.conflict_guard().await;
-        self.begin(cx, key)?.delete(&mut guard).await
+        self.begin(cx, key)?.delete(condition, &mut guard).await
+    }
+
+    /// Longest item that the tables accept: key and value, bytes.
+    pub fn item_bytes_max(&self) -> usize {
+        let limits = self.0.shards.iter().map(|shard| shard.header.item_bytes_max);
+        limits.min().unwrap_or(u32::MAX) as usize
+    }
+
+    /// Whether a split of this thread has failed for good, because a request or the lease did. Its locks are released when
+    /// this process has been shut out of the pool, which it should ask for: it enters the pool again.
+    pub fn has_left_locks(&self) -> bool {
+        self.0.has_left_locks.get()
+    }
+
+    /// The thread's memory in the pool.
+    pub fn arena(&self) -> &Arena<P> {
+        &self.0.arena
+    }
+
+    /// Whether this client makes a deliberate mistake, as campaigns of simulations ask for.
+    #[inline]
+    fn makes(&self, mistake: Mistake) -> bool {
+        self.0.options.mistake == Some(mistake)
     }
 }
 

@@ -57,6 +57,8 @@ impl<P: Provider> Race<P> {
             reads,
             draws: Cell::default(),
             stats: Cell::default(),
+            has_left_locks: Cell::new(false),
+            met: Cell::default(),
         })))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Race, Shard};
 use crate::error::RaceError;
+use crate::mistake::Mistake;
 use drover_base::Ns;
 use drover_index::race::{
     BucketPair, Candidates, Entry, Header, Location, PAIR_BYTES, Slot, SlotId, Verdict,
@@ -38,6 +39,17 @@ pub(super) struct View {
     pub(super) headers: [Header; 4],
     /// The buckets of the subtable that is being split, if some entries are still there.
     pub(super) old: Option<[BucketPair; 2]>,
+}
+
+impl View {
+    fn of(candidates: Candidates, entry: Entry) -> View {
+        View {
+            headers: candidates.headers(),
+            candidates,
+            entry,
+            old: None,
+        }
+    }
 }
 
 /// Who looks.
@@ -144,13 +156,12 @@ impl<'a, P: Provider> Operation<'a, P> {
             };
             let candidates = Candidates::new(self.location, pairs);
             match candidates.verdict(entry.depth) {
-                Verdict::Here { .. } => {
-                    return Ok(View {
-                        candidates,
-                        entry,
-                        headers: candidates.headers(),
-                        old: None,
-                    });
+                Verdict::Here { .. } => return Ok(View::of(candidates, entry)),
+                Verdict::Elsewhere if self.race.makes(Mistake::TrustsDirectory) => {
+                    return Ok(View::of(candidates, entry));
+                }
+                Verdict::Pending if self.race.makes(Mistake::IgnoresPending) => {
+                    return Ok(View::of(candidates, entry));
                 }
                 Verdict::Pending if looker == Looker::Reader => {
                     if let Some(view) = self.look_at_old(entry, candidates).await? {

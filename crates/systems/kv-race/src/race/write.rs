@@ -3,8 +3,10 @@
 use super::Race;
 use super::operation::{Looker, Operation, View};
 use super::pieces::Piece;
-use super::read::{Match, Search};
+use super::read::{Found, Match, Search};
 use crate::error::RaceError;
+use crate::mistake::Mistake;
+use drover_base::Condition;
 use drover_index::race::{
     BLOCK_UNIT, BlockRef, BucketPair, Candidates, Choice, Settled, Slot, SlotId, Verdict, settle,
 };
@@ -26,12 +28,32 @@ pub struct ItemMeta {
     pub expire_s: u32,
 }
 
-/// When an item is written.
+/// What came of an update whose outcome is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum When {
-    Always,
-    IfAbsent,
-    IfPresent,
+pub enum Updated {
+    /// It took effect.
+    Done,
+    /// It did not: the key has no value, and the condition requires one.
+    Missing,
+    /// It did not: the key has a value, and the condition requires none, or another version.
+    Exists,
+}
+
+impl Updated {
+    /// Whether the update took effect.
+    pub fn is_done(self) -> bool {
+        self == Updated::Done
+    }
+}
+
+/// What a condition says about the entry that the key has; `None`: it holds.
+fn refusal(condition: Condition, found: &Match) -> Option<Updated> {
+    let present = found.is_live.then_some(found.found.version);
+    let refused = match found.is_live {
+        true => Updated::Exists,
+        false => Updated::Missing,
+    };
+    (!condition.holds(present)).then_some(refused)
 }
 
 /// A block that is about to be published.
@@ -64,8 +86,8 @@ impl<P: Provider> Race<P> {
         key: &[u8],
         value: &[u8],
         meta: ItemMeta,
-        when: When,
-    ) -> Result<bool, RaceError> {
+        condition: Condition,
+    ) -> Result<Updated, RaceError> {
         let mut guard = cx.conflict_guard().await;
         let mut operation = self.begin(cx, key)?;
         // Nothing is changed before there is memory for the item.
@@ -75,8 +97,8 @@ impl<P: Provider> Race<P> {
                 block => break block?,
             }
         };
-        let stored = operation.store(&mut block, when, &mut guard).await;
-        if stored != Ok(true) {
+        let stored = operation.store(&mut block, condition, &mut guard).await;
+        if stored != Ok(Updated::Done) {
             operation.give_back(&block);
         }
         stored
@@ -175,19 +197,30 @@ impl<P: Provider> Operation<'_, P> {
 
     /// Frees what an entry that this operation has replaced or removed leads to.
     async fn free(&self, found: &Match) {
+        if self.race.makes(Mistake::FreesAtOnce)
+            && let Ok((addr, bytes)) = self.block(found.slot)
+        {
+            return self.race.0.arena.put_back(addr, bytes);
+        }
         if let Some(block) = found.slot.block() {
             let (cx, shard, pin) = (self.cx, self.shard, &self.pin);
             self.race.free(cx, shard, pin, block, found.chain).await;
         }
     }
 
+    /// Whether an entry must not be changed, because it is about to be moved.
+    fn is_blocked(&self, slot: Slot) -> bool {
+        slot.is_frozen() && !self.race.makes(Mistake::IgnoresFreezing)
+    }
+
     async fn store(
         &mut self,
         new: &mut NewBlock,
-        when: When,
+        condition: Condition,
         guard: &mut ConflictGuard<'_, P>,
-    ) -> Result<bool, RaceError> {
+    ) -> Result<Updated, RaceError> {
         let mut gave_way = 0;
+        let needs_one = !condition.holds(None);
         // If the first READs fail, so may have the WRITE in their list: it may still be executed.
         new.may_stay = true;
         let mut view = self.look(Looker::Writer).await?;
@@ -195,22 +228,26 @@ impl<P: Provider> Operation<'_, P> {
         loop {
             match self.find(&view).await? {
                 Search::Torn => {}
-                Search::Found(found) if when == When::IfAbsent && found.is_live => return Ok(false),
-                Search::Found(found) if when == When::IfPresent && !found.is_live => return Ok(false),
-                Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
                 Search::Found(found) => {
-                    let addr = self.slot_addr(&view, found.id);
-                    new.may_stay = true;
-                    if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
-                        self.free(&found).await;
-                        return Ok(true);
+                    if let Some(refused) = refusal(condition, &found) {
+                        return Ok(refused);
                     }
-                    new.may_stay = false;
-                    guard.retry().await;
+                    if self.is_blocked(found.slot) {
+                        self.wait().await?;
+                    } else {
+                        let addr = self.slot_addr(&view, found.id);
+                        new.may_stay = true;
+                        if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
+                            self.free(&found).await;
+                            return Ok(Updated::Done);
+                        }
+                        new.may_stay = false;
+                        guard.retry().await;
+                    }
                 }
-                Search::Missing if when == When::IfPresent => {
+                Search::Missing if needs_one => {
                     if self.is_missing(&view).await? {
-                        return Ok(false);
+                        return Ok(Updated::Missing);
                     }
                 }
                 Search::Missing => match view.candidates.choose() {
@@ -222,7 +259,7 @@ impl<P: Provider> Operation<'_, P> {
                     Choice::Slot(id) => {
                         let inserted = self.insert(&view, id, new, gave_way >= PATIENCE).await?;
                         if inserted == Insert::Done {
-                            return Ok(true);
+                            return Ok(Updated::Done);
                         }
                         if inserted == Insert::GaveWay {
                             gave_way += 1;
@@ -245,8 +282,12 @@ impl<P: Provider> Operation<'_, P> {
         impatient: bool,
     ) -> Result<Insert, RaceError> {
         let entry = Slot::new(self.location.fingerprint, new.block, 0);
-        let tentative = entry.tentative();
         let addr = self.slot_addr(view, id);
+        if self.race.makes(Mistake::PublishesInserts) {
+            let published = self.cas(addr, Slot::EMPTY, entry).await?;
+            return Ok(if published { Insert::Done } else { Insert::Again });
+        }
+        let tentative = entry.tentative();
         // Until the slot is known not to lead there.
         (new.was_seen, new.may_stay) = (true, true);
         let Some(mut pairs) = self.announce(view, addr, tentative).await? else {
@@ -256,6 +297,7 @@ impl<P: Provider> Operation<'_, P> {
         loop {
             let again = pairs.map(|pairs| Candidates::new(self.location, pairs));
             let settled = match again {
+                _ if self.race.makes(Mistake::ConfirmsUnseen) => Settled::Confirm,
                 Some(again) => self.settle(view, &again, id, tentative, impatient).await?,
                 None => Settled::GiveWay,
             };
@@ -339,14 +381,14 @@ impl<P: Provider> Operation<'_, P> {
         Ok(())
     }
 
-    /// Replaces the value by what `change` makes of it. The block is written in the list of the CAS.
+    /// Replaces the value by what `change` puts into `value`, which is empty before. The block is written in the list of the
+    /// CAS.
     pub(super) async fn modify(
         &mut self,
-        meta: ItemMeta,
-        change: &mut impl FnMut(&[u8], &mut Vec<u8>),
+        value: &mut Vec<u8>,
+        change: &mut impl FnMut(&Found, &mut Vec<u8>) -> ItemMeta,
         guard: &mut ConflictGuard<'_, P>,
     ) -> Result<bool, RaceError> {
-        let mut value = Vec::new();
         loop {
             let view = self.look(Looker::Writer).await?;
             match self.find(&view).await? {
@@ -354,14 +396,14 @@ impl<P: Provider> Operation<'_, P> {
                 Search::Missing if self.is_missing(&view).await? => return Ok(false),
                 Search::Missing => {}
                 Search::Found(found) if !found.is_live => return Ok(false),
-                Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
+                Search::Found(found) if self.is_blocked(found.slot) => self.wait().await?,
                 Search::Found(found) => {
                     let Some(found) = self.complete(found).await? else {
                         continue;
                     };
                     value.clear();
-                    change(found.found.value(), &mut value);
-                    let new = self.stage_new_block(&value, meta).await?;
+                    let meta = change(&found.found, value);
+                    let new = self.stage_new_block(value, meta).await?;
                     let addr = self.slot_addr(&view, found.id);
                     // If it fails, nobody knows whether the block is linked: it stays.
                     if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
@@ -375,21 +417,34 @@ impl<P: Provider> Operation<'_, P> {
         }
     }
 
-    pub(super) async fn delete(&mut self, guard: &mut ConflictGuard<'_, P>) -> Result<bool, RaceError> {
+    pub(super) async fn delete(
+        &mut self,
+        condition: Condition,
+        guard: &mut ConflictGuard<'_, P>,
+    ) -> Result<Updated, RaceError> {
         loop {
             let view = self.look(Looker::Writer).await?;
             match self.find(&view).await? {
                 Search::Torn => {}
-                Search::Missing if self.is_missing(&view).await? => return Ok(false),
+                Search::Missing if self.is_missing(&view).await? => return Ok(Updated::Missing),
                 Search::Missing => {}
-                Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
                 Search::Found(found) => {
-                    let addr = self.slot_addr(&view, found.id);
-                    if self.cas(addr, found.slot, Slot::EMPTY).await? {
-                        self.free(&found).await;
-                        return Ok(found.is_live);
+                    if let Some(refused) = refusal(condition, &found) {
+                        return Ok(refused);
                     }
-                    guard.retry().await;
+                    if self.is_blocked(found.slot) {
+                        self.wait().await?;
+                    } else {
+                        let addr = self.slot_addr(&view, found.id);
+                        if self.cas(addr, found.slot, Slot::EMPTY).await? {
+                            self.free(&found).await;
+                            return Ok(match found.is_live {
+                                true => Updated::Done,
+                                false => Updated::Missing,
+                            });
+                        }
+                        guard.retry().await;
+                    }
                 }
             }
         }

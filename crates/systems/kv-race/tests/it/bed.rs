@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 
-pub use pool_bed::{Fabric, Simulated, loopback, shm, sim};
+pub use pool_bed::{Fabric, Simulated, shm, sim};
 
 /// No flags, and never expires.
 pub const META: ItemMeta = ItemMeta {
@@ -59,6 +59,7 @@ impl BedOptions {
                     seed: HashSeed::new(1, 2),
                     shape: Shape::new(groups).expect("groups"),
                     depth_max: 8,
+                    item_bytes_max: u32::MAX,
                     tables: 1,
                 }),
                 ..RaceOptions::default()

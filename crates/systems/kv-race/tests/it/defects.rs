@@ -1,15 +1,15 @@
 //! Goal: mistakes that public code makes are not made here.
 
 use crate::bed::{Bed, Fabric, META};
-use crate::on_all_fabrics;
 use drover_base::HashSeed;
 use drover_index::race::{Location, Shape};
 use drover_kv_race::RaceError;
 use drover_memnode::MemoryError;
+use drover_testkit::on_pool_fabrics;
 use std::cell::Cell;
 use std::rc::Rc;
 
-on_all_fabrics! {
+on_pool_fabrics! {
     race_defect_prefix_match
     race_defect_endless_crc_retry
     race_adds_succeed_once

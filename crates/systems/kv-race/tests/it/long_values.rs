@@ -2,16 +2,16 @@
 
 use crate::audit::audit;
 use crate::bed::{Bed, BedOptions, Fabric, META, simulated};
-use crate::on_all_fabrics;
 use drover_base::{Ns, Rng};
 use drover_kv_race::RaceError;
 use drover_memnode::MemoryError;
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
+use drover_testkit::on_pool_fabrics;
 use drover_testkit::seeds::Seeds;
 use std::cell::Cell;
 use std::rc::Rc;
 
-on_all_fabrics! {
+on_pool_fabrics! {
     race_long_values_come_back
     race_a_long_value_is_one_or_another
     race_long_values_are_refused_whole

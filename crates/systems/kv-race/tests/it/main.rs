@@ -2,6 +2,7 @@
 
 mod audit;
 mod bed;
+mod conformance;
 mod deaths;
 mod defects;
 mod every_death;
@@ -12,9 +13,8 @@ mod long_values;
 mod no_allocation;
 mod nodes;
 mod operations;
-#[path = "../../../memnode/tests/it/bed.rs"]
-#[allow(dead_code, reason = "it belongs to the tests of memnode, which use all of it")]
-mod pool_bed;
 mod splits;
 mod uncertain;
 mod verbs;
+
+use drover_testkit::beds::pool as pool_bed;

@@ -1,17 +1,17 @@
 //! Goal: a pool may have several nodes, and a node several tables; a node that dies is no matter of the others.
 
 use crate::bed::{Bed, BedOptions, Fabric, META, sim, simulated};
-use crate::on_all_fabrics;
 use drover_base::{HashSeed, Ns};
 use drover_kv_race::{Race, RaceError};
 use drover_memnode::header::{HEADER_BYTES, Header};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_rt::{TaskCx, TaskOptions};
+use drover_testkit::on_pool_fabrics;
 use drover_verbs::Provider;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-on_all_fabrics! {
+on_pool_fabrics! {
     race_tables_of_two_nodes_grow
     race_tables_of_three_nodes_grow
 }

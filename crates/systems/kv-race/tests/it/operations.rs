@@ -1,15 +1,15 @@
 //! Goal: operations do what they say, and refuse what they must.
 
 use crate::bed::{Bed, Fabric};
-use crate::on_all_fabrics;
 use drover_kv_race::{ItemMeta, RaceError};
+use drover_testkit::on_pool_fabrics;
 
 const META: ItemMeta = ItemMeta {
     flags: 7,
     expire_s: 0,
 };
 
-on_all_fabrics! {
+on_pool_fabrics! {
     race_increments_add_up
     race_operations_do_what_they_say
     race_defect_old_block_leaked

@@ -1,10 +1,10 @@
 //! Goal: tables grow while clients use them.
 
 use crate::bed::{Bed, Fabric, META};
-use crate::on_all_fabrics;
 use drover_kv_race::RaceError;
+use drover_testkit::on_pool_fabrics;
 
-on_all_fabrics! {
+on_pool_fabrics! {
     race_tables_grow
     race_tables_grow_under_several_clients
 }

@@ -1,12 +1,12 @@
 //! Goal: operations take the verbs and round trips that the crate's table says.
 
 use crate::bed::{Bed, Fabric, META, Process};
-use crate::on_all_fabrics;
 use drover_kv_race::{Race, RaceError};
 use drover_rt::TaskCx;
+use drover_testkit::on_pool_fabrics;
 use std::future::Future;
 
-on_all_fabrics! {
+on_pool_fabrics! {
     verbs_per_operation
 }
 

@@ -37,14 +37,17 @@ struct Shared<P: Provider> {
     client: ClientId,
     /// Locks taken so far.
     locks: AtomicU32,
-    domain: P::Domain,
+    /// `None`: the process has one thread, whose [`Lease`](crate::Lease) holds its context.
+    domain: Option<P::Domain>,
 }
 
 impl<P: Provider> Drop for Shared<P> {
     fn drop(&mut self) {
-        self.nodes
-            .iter()
-            .for_each(|node| self.domain.forget_region(&node.memory));
+        if let Some(domain) = &self.domain {
+            self.nodes
+                .iter()
+                .for_each(|node| domain.forget_region(&node.memory));
+        }
     }
 }
 
@@ -70,7 +73,7 @@ pub struct PoolNode {
 }
 
 impl<P: Provider> Pool<P> {
-    fn new(nodes: Vec<PoolNode>, client: ClientId, domain: P::Domain) -> Pool<P> {
+    fn new(nodes: Vec<PoolNode>, client: ClientId, domain: Option<P::Domain>) -> Pool<P> {
         let nodes = nodes.into();
         Pool(Arc::new(Shared {
             nodes,
@@ -116,9 +119,18 @@ impl<P: Provider> Pool<P> {
     /// A context for another thread of this process, in which the nodes' memory is known.
     ///
     /// # Errors
-    /// [`OpenError`] as [`Domain::context`].
+    /// [`OpenError`] as [`Domain::context`]; always, if the process entered with [one thread](Opening::of_thread).
     pub fn context(&self) -> Result<P::Context, OpenError> {
-        self.0.domain.context()
+        let one_thread = OpenError::Unavailable {
+            fabric: P::NAME,
+            reason: "the process has entered the pool with one thread".to_owned(),
+        };
+        self.0.domain.as_ref().ok_or(one_thread)?.context()
+    }
+
+    /// Whether the process entered with one thread, in whose context the nodes' memory is known.
+    pub(crate) fn has_one_thread(&self) -> bool {
+        self.0.domain.is_none()
     }
 
     /// Whether this process has lost node `index` and none of its operations that began before is under way, so that nothing

@@ -57,7 +57,8 @@ pub struct Opening<P: Provider> {
     /// Nodes that have let us in.
     entered: usize,
     deadline: Option<Ns>,
-    domain: P::Domain,
+    /// `None`: a process of one thread.
+    domain: Option<P::Domain>,
     ctx: Rc<P::Context>,
 }
 
@@ -79,21 +80,31 @@ impl<P: Provider> Opening<P> {
     /// # Errors
     /// [`OpenError`] if the thread gets no context of `domain`.
     pub fn new(domain: &P::Domain, dials: Vec<Dial>, options: PoolOptions) -> Result<Opening<P>, OpenError> {
+        let ctx = Rc::new(domain.context()?);
+        Ok(Opening {
+            domain: Some(domain.clone()),
+            ..Opening::of_thread(ctx, dials, options)
+        })
+    }
+
+    /// As [`new`](Opening::new), for a process of one thread, which keeps the lease and does everything else in `ctx`. Tasks
+    /// must be gone before the [`Lease`] is dropped, which takes the nodes' memory out of the context.
+    pub fn of_thread(ctx: Rc<P::Context>, dials: Vec<Dial>, options: PoolOptions) -> Opening<P> {
         let node = |dial: Dial| NodeOpening {
             greeting: Greeting::new(dial),
             place: None,
             queues: None,
         };
-        Ok(Opening {
+        Opening {
             nodes: dials.into_iter().map(node).collect(),
             options,
             client: ClientId::NONE,
             above: 0,
             entered: 0,
             deadline: None,
-            ctx: Rc::new(domain.context()?),
-            domain: domain.clone(),
-        })
+            domain: None,
+            ctx,
+        }
     }
 
     /// The context of the lease's thread.
@@ -193,9 +204,15 @@ impl<P: Provider> Opening<P> {
         for node in self.nodes.drain(..) {
             let (greeting, place) = (node.greeting, node.place.expect("it has answered"));
             let (welcome, header) = greeting.welcome.expect("it has answered");
-            let memory = self.domain.import_region(&welcome.memory)?;
+            let memory = match &self.domain {
+                Some(domain) => domain.import_region(&welcome.memory)?,
+                None => self.ctx.import_region(&welcome.memory)?,
+            };
             if memory.len < header.geometry.capacity {
-                self.domain.forget_region(&memory);
+                match &self.domain {
+                    Some(domain) => domain.forget_region(&memory),
+                    None => self.ctx.forget_region(&memory),
+                }
                 let what = "a header for more memory than there is";
                 return Err(ResourceError::Unusable { what }.into());
             }

@@ -16,7 +16,7 @@ use drover_verbs::Provider;
 use std::collections::BTreeSet;
 
 /// Lines of the client table that one READ gets.
-const LINES: usize = 16;
+const LINES: usize = 128;
 /// Attempts to find the stack of returned chunks unchanged while it is walked.
 const WALKS_MAX: usize = 3;
 

@@ -1,15 +1,15 @@
 //! Goal: memory is given to one at a time, up to the reserve and the quota, and comes back.
 
 use crate::bed::{Bed, Fabric, loopback, small};
-use crate::on_all_fabrics;
 use drover_base::Ns;
 use drover_memnode::chunks::CHUNK_BYTES;
 use drover_memnode::node::NodeOptions;
 use drover_memnode::{Fill, MemoryError, Need};
+use drover_testkit::on_pool_fabrics;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-on_all_fabrics! {
+on_pool_fabrics! {
     processes_never_share_a_block
     freed_blocks_are_used_again
     when_full_the_reserve_is_left

@@ -1,15 +1,15 @@
 //! Goal: a process enters a pool, or learns in one sentence why not.
 
 use crate::bed::{Bed, Fabric, KIND, loopback, small};
-use crate::on_all_fabrics;
 use drover_base::Ns;
 use drover_control::{ControlStream, Frame};
 use drover_memnode::node::NodeOptions;
 use drover_memnode::{
     Addr, Inquiry, Need, NodeStatus, Order, PoolError, PoolKind, PoolMembership, PoolOptions,
 };
+use drover_testkit::on_pool_fabrics;
 
-on_all_fabrics! { a_process_enters_and_reads_roots a_task_reads_and_writes }
+on_pool_fabrics! { a_process_enters_and_reads_roots a_task_reads_and_writes }
 
 fn a_process_enters_and_reads_roots<F: Fabric>(fabric: F) {
     let bed = Bed::new(fabric, 3);

@@ -1,11 +1,11 @@
 //! Goal: a block is not used again while an operation is left that may know it.
 
 use crate::bed::{Bed, Fabric, loopback};
-use crate::on_all_fabrics;
 use drover_base::Ns;
 use drover_memnode::{Addr, Need};
+use drover_testkit::on_pool_fabrics;
 
-on_all_fabrics! { nothing_is_used_again_under_a_pin }
+on_pool_fabrics! { nothing_is_used_again_under_a_pin }
 
 /// How a writer gives up its block.
 #[derive(Clone, Copy, PartialEq)]

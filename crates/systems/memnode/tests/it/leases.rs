@@ -2,14 +2,14 @@
 //! else's.
 
 use crate::bed::{Bed, Fabric, KIND, Process, Thread, loopback, short_times, small};
-use crate::on_all_fabrics;
 use drover_base::Ns;
 use drover_memnode::locks::Lock;
 use drover_memnode::node::NodeOptions;
 use drover_memnode::{ClientState, MemoryError, PoolMembership, PoolOptions};
+use drover_testkit::on_pool_fabrics;
 use drover_verbs::Provider;
 
-on_all_fabrics! {
+on_pool_fabrics! {
     a_silent_process_stops_then_is_fenced
     a_dead_process_is_fenced_at_once
     a_live_process_keeps_its_lease

@@ -1,10 +1,11 @@
 //! The integration tests of `drover-memnode`: one program, because linking is what test programs cost most.
 
 mod allocation;
-mod bed;
 mod entering;
 mod epochs;
 mod leases;
 mod no_allocation;
 mod random_tables;
 mod recovery;
+
+use drover_testkit::beds::pool as bed;

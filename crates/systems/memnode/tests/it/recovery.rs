@@ -1,16 +1,16 @@
 //! Goal: what a dead process left is repaired: its locks, its half-done work, its memory, its number.
 
 use crate::bed::{Bed, Fabric, Thread, loopback};
-use crate::on_all_fabrics;
 use drover_base::Ns;
 use drover_memnode::locks::Lock;
 use drover_memnode::recovery::{Recovered, Recovery, RecoveryOptions, Repair, recover};
 use drover_memnode::{Addr, ClientId, MemoryError, Need, Nodes};
 use drover_rt::TaskCx;
+use drover_testkit::on_pool_fabrics;
 use drover_verbs::Provider;
 use std::collections::BTreeSet;
 
-on_all_fabrics! { a_dead_process_leaves_nothing_behind }
+on_pool_fabrics! { a_dead_process_leaves_nothing_behind }
 
 /// A structure: a lock in root 0, blocks of 64 bytes linked by roots 16 to 47, a long one by root 48.
 struct Roots;

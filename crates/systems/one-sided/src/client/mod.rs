@@ -8,7 +8,6 @@
 mod execution;
 mod fair_buffers;
 mod handshake;
-mod key_order;
 mod operation;
 mod operation_view;
 mod operations;

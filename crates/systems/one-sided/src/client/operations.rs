@@ -6,14 +6,14 @@
 //! at once are in `ready`. All operations have the same timeout, so deadlines are in the order of submission.
 
 use super::execution::State;
-use super::key_order::KeyOrder;
 use super::operation::Operation;
 use super::shard_link::ShardLink;
 use super::{ClientOptions, OperationView, Reader, Session, Sink};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::{
-    Completion, ItemInfo, KEY_BYTES_MAX, Op, OpKind, Outcome, PartitionMap, Refusal, SubmitError, Token,
+    Completion, ItemInfo, KEY_BYTES_MAX, KeyOrder, Op, OpKind, Outcome, PartitionMap, Refusal, SubmitError,
+    Token,
 };
 use drover_verbs::{Context, Provider};
 use std::collections::VecDeque;

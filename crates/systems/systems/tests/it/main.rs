@@ -2,9 +2,15 @@
 //! their own with one row more than ours.
 
 mod conformance;
+mod hosted;
 mod program;
 mod sample;
 mod simulated;
+
+use drover_mem::CountingAlloc;
+
+#[global_allocator]
+static ALLOC: CountingAlloc = CountingAlloc::new();
 
 drover_systems::systems! {
     /// Our systems, and the sample.
@@ -23,6 +29,8 @@ drover_systems::systems! {
         ServerReplyFaithful = drover_kv_rfp::ServerReplyFaithful,
         /// As in the one table.
         RdmaMemcached = drover_kv_rfp::RdmaMemcached,
+        /// As in the one table.
+        Race = drover_kv_race::RaceSystem,
         /// The one line.
         Sample = sample::Sample,
     }

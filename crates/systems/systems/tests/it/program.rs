@@ -234,7 +234,7 @@ fn a_name_that_is_not_in_the_table_is_refused_with_those_that_are() {
     assert!(
         errors.contains(
             "expected herd or pilaf or farm or jakiro or server-reply or server-reply-faithful or rdma-memcached \
-             or sample"
+             or race or sample"
         ),
         "{errors}"
     );

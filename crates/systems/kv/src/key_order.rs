@@ -20,7 +20,7 @@ struct Entry {
 
 /// The order of operations without an outcome, by index. The caller keeps the keys and passes a comparison.
 #[derive(Debug)]
-pub(super) struct KeyOrder {
+pub struct KeyOrder {
     entries: Vec<Entry>,
     /// Index of the earliest operation of each bucket; the length is a power of two.
     heads: Vec<u32>,
@@ -41,8 +41,8 @@ fn mix(key: &[u8]) -> u64 {
 }
 
 impl KeyOrder {
-    /// For at most `count` operations.
-    pub(super) fn new(count: usize) -> KeyOrder {
+    /// For at most `count` operations, numbered from 0.
+    pub fn new(count: usize) -> KeyOrder {
         let none = Entry {
             bucket: 0,
             next: NONE,
@@ -61,7 +61,7 @@ impl KeyOrder {
     /// Adds operation `at` on `key`; `same` compares the key of another operation with `key`. Returns whether `at` is
     /// the first operation of its key.
     #[inline]
-    pub(super) fn enter(&mut self, at: usize, key: &[u8], same: impl Fn(usize) -> bool) -> bool {
+    pub fn enter(&mut self, at: usize, key: &[u8], same: impl Fn(usize) -> bool) -> bool {
         let bucket = mix(key) as usize & (self.heads.len() - 1);
         let (mut last, mut is_first) = (NONE, true);
         let mut other = self.heads[bucket];
@@ -91,7 +91,7 @@ impl KeyOrder {
     /// Removes operation `at`; `same` compares the key of another operation with that of `at`. Returns the operation
     /// that has become the first of that key.
     #[inline]
-    pub(super) fn leave(&mut self, at: usize, same: impl Fn(usize) -> bool) -> Option<usize> {
+    pub fn leave(&mut self, at: usize, same: impl Fn(usize) -> bool) -> Option<usize> {
         let entry = self.entries[at];
         match entry.older {
             NONE => self.oldest = entry.newer,
@@ -132,13 +132,13 @@ impl KeyOrder {
 
     /// Whether no earlier operation has the key of operation `at`.
     #[inline]
-    pub(super) fn is_first(&self, at: usize) -> bool {
+    pub fn is_first(&self, at: usize) -> bool {
         self.entries[at].is_first
     }
 
     /// The operation that was submitted first.
     #[inline]
-    pub(super) fn oldest(&self) -> Option<usize> {
+    pub fn oldest(&self) -> Option<usize> {
         (self.oldest != NONE).then_some(self.oldest as usize)
     }
 }

@@ -1,5 +1,5 @@
-//! Nodes and compute processes in one thread, over a fabric that is stepped or simulated. Tests of structures in pools
-//! include this file, too.
+//! Memory nodes and compute processes in one thread, over a fabric that is stepped or simulated: for tests of pools and of
+//! the structures in them.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::{Dial, LocalListener};
@@ -17,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
+/// What the pools of a [`Bed`] hold, unless they are [of another kind](Bed::of_kind).
 pub const KIND: PoolKind = PoolKind::new("test");
 /// Nodes that a simulated cluster has at most; the machines after them are those of compute processes.
 const NODES: usize = 4;
@@ -26,9 +27,12 @@ type BoxedActor<P> = Box<dyn Actor<<P as Provider>::Cpu>>;
 
 /// A fabric and what runs over it.
 pub trait Fabric {
+    /// Its provider.
     type P: Provider;
 
+    /// A device of this machine.
     fn device(&self, machine: usize) -> <Self::P as Provider>::Device;
+    /// Steps `actor` on the core of `ctx` from now on.
     fn host(&self, ctx: &Rc<<Self::P as Provider>::Context>, actor: BoxedActor<Self::P>);
     /// Runs everything until `done`, for at most `time` of the fabric's clock; false if that passed.
     fn run(&self, time: Ns, done: &mut dyn FnMut() -> bool) -> bool;
@@ -54,10 +58,12 @@ impl<P: Provider> Stepped<P> {
     }
 }
 
+/// Everything in one memory.
 pub fn loopback() -> Stepped<Loopback> {
     Stepped::of(LoopbackDevice::new())
 }
 
+/// Shared memory.
 pub fn shm() -> Stepped<Shm> {
     Stepped::of(ShmDevice::open(ShmOptions::default()))
 }
@@ -103,6 +109,7 @@ impl<P: Provider> Fabric for Stepped<P> {
 /// A simulated cluster.
 pub struct Simulated(pub World);
 
+/// A cluster of the usual cards.
 pub fn sim() -> Simulated {
     simulated(7, |_| {})
 }
@@ -140,10 +147,15 @@ impl<A> Clone for Removable<A> {
 }
 
 impl<A> Removable<A> {
+    /// An actor that is there.
     pub fn new(actor: A) -> Removable<A> {
         Removable(Rc::new(RefCell::new(Some(actor))))
     }
 
+    /// Looks at the actor, or changes it.
+    ///
+    /// # Panics
+    /// If it was taken away.
     pub fn with<R>(&self, act: impl FnOnce(&mut A) -> R) -> R {
         act(self.0.borrow_mut().as_mut().expect("it is there"))
     }
@@ -160,6 +172,7 @@ impl<C: Cpu, A: Actor<C>> Actor<C> for Removable<A> {
 
 /// A node, and where clients reach it.
 pub struct Served<P: Provider> {
+    /// The node.
     pub node: Node<P>,
     listener: LocalListener,
 }
@@ -173,8 +186,11 @@ impl<P: Provider> Actor<P::Cpu> for Served<P> {
     }
 }
 
+/// A pool of nodes on a fabric.
 pub struct Bed<F: Fabric> {
+    /// The fabric.
     pub fabric: F,
+    /// The nodes, in order.
     pub nodes: Vec<Removable<Served<F::P>>>,
     kind: PoolKind,
     listeners: Vec<LocalListener>,
@@ -196,6 +212,7 @@ impl<F: Fabric> Bed<F> {
         Bed::with(fabric, count, &small())
     }
 
+    /// A pool of `count` nodes with these options.
     pub fn with(fabric: F, count: usize, options: &NodeOptions) -> Bed<F> {
         Bed::of_kind(fabric, KIND, count, options)
     }
@@ -224,6 +241,7 @@ impl<F: Fabric> Bed<F> {
         bed
     }
 
+    /// Adds a node.
     pub fn add_node(&mut self, options: &NodeOptions) {
         let node = Node::<F::P>::new(&self.fabric.device(self.nodes.len()), options).expect("a node");
         let ctx = node.context();
@@ -234,6 +252,7 @@ impl<F: Fabric> Bed<F> {
         self.nodes.push(served);
     }
 
+    /// How to reach the nodes.
     pub fn dials(&self) -> Vec<Dial> {
         let named = |(index, listener): (usize, &LocalListener)| {
             let listener = listener.clone();
@@ -242,6 +261,7 @@ impl<F: Fabric> Bed<F> {
         self.listeners.iter().enumerate().map(named).collect()
     }
 
+    /// A domain of a machine that no other process has.
     pub fn domain(&self) -> <F::P as Provider>::Domain {
         let machine = NODES + self.processes.replace(self.processes.get() + 1);
         let device = self.fabric.device(machine);
@@ -260,6 +280,7 @@ impl<F: Fabric> Bed<F> {
         opened.expect("an answer in time")
     }
 
+    /// A process that has entered the pool.
     pub fn process(&self) -> Process<F::P> {
         let opened = self.try_open(self.dials(), PoolOptions::new(self.kind));
         let (pool, lease) = opened.unwrap_or_else(|error| panic!("{error}"));
@@ -269,10 +290,12 @@ impl<F: Fabric> Bed<F> {
         Process { pool, lease }
     }
 
+    /// A thread of `process`, with the usual tasks.
     pub fn thread(&self, process: &Process<F::P>) -> Thread<F::P> {
         self.thread_with(process, &TaskOptions::default())
     }
 
+    /// A thread of `process`.
     pub fn thread_with(&self, process: &Process<F::P>, options: &TaskOptions) -> Thread<F::P> {
         let ctx = Rc::new(process.pool.context().expect("a context"));
         let mut tasks = TaskPool::<F::P>::new(&ctx, options).expect("tasks");
@@ -322,15 +345,21 @@ impl<F: Fabric> Bed<F> {
 
 /// A compute process.
 pub struct Process<P: Provider> {
+    /// The pool as it sees it.
     pub pool: Pool<P>,
+    /// What keeps it in the pool.
     pub lease: Removable<Lease<P>>,
 }
 
 /// A thread of a compute process.
 pub struct Thread<P: Provider> {
+    /// Its memory.
     pub arena: Arena<P>,
+    /// Its connections.
     pub nodes: Nodes<P>,
+    /// Its tasks.
     pub tasks: Removable<TaskPool<P>>,
+    /// Its context.
     pub ctx: Rc<P::Context>,
 }
 
@@ -364,18 +393,18 @@ pub fn short_times() -> LeaseTimes {
     }
 }
 
-/// Stamps a test over a fabric for each of them.
+/// Stamps tests that are functions of a [`Fabric`] for each of them.
 #[macro_export]
-macro_rules! on_all_fabrics {
+macro_rules! on_pool_fabrics {
     ($($test:ident)+) => {
         mod loopback {
-            $(#[test] fn $test() { super::$test($crate::bed::loopback()); })+
+            $(#[test] fn $test() { super::$test($crate::beds::pool::loopback()); })+
         }
         mod shm {
-            $(#[test] fn $test() { super::$test($crate::bed::shm()); })+
+            $(#[test] fn $test() { super::$test($crate::beds::pool::shm()); })+
         }
         mod sim {
-            $(#[test] fn $test() { super::$test($crate::bed::sim()); })+
+            $(#[test] fn $test() { super::$test($crate::beds::pool::sim()); })+
         }
     };
 }

@@ -1,0 +1,127 @@
+//! [`RaceClient`]: a [`KvClient`](drover_kv::KvClient) of a service, which is a compute process of one thread: its tasks execute the
+//! operations, and this file and [`session`] keep the thread in the pool.
+
+mod session;
+
+use crate::mistake::Mistake;
+use crate::ops::{Access, RaceOps};
+use crate::options::RaceOptions;
+use drover_base::{Cpu, Ns};
+use drover_control::Dial;
+use drover_kv::{
+    Completion, ConnectOptions, Hosted, KvClient, Op, ServiceClient, SetupError, SubmitError, Token,
+};
+use drover_rt::{BufferClass, TaskOptions, TaskPool};
+use drover_verbs::Provider;
+use session::Session;
+use std::rc::Rc;
+
+/// Tasks beside those of operations: opening tables, keeping memory in order, repairs.
+const OTHER_TASKS: usize = 4;
+
+/// A client of all nodes of a service.
+pub struct RaceClient<P: Provider> {
+    /// Before the session, whose lease takes the nodes' memory away.
+    hosted: Option<Hosted<P, RaceOps<P>>>,
+    session: Session<P>,
+    /// Why there are no tasks.
+    error: Option<SetupError>,
+}
+
+impl<P: Provider> RaceClient<P> {
+    pub(crate) fn new(
+        ctx: Rc<P::Context>,
+        dials: Vec<Dial>,
+        options: &ConnectOptions,
+        mistake: Option<Mistake>,
+    ) -> RaceClient<P> {
+        let mut window = options.effective_window() * dials.len().max(1);
+        if options.depth > 0 {
+            window = window.min(options.depth);
+        }
+        let access = Access::new(mistake);
+        let ops = RaceOps(access.clone());
+        let tasks = TaskPool::new(&*ctx, &task_options(window, dials.len(), options.deadline));
+        let hosted = tasks.map(|tasks| {
+            let hosted = Hosted::new(tasks, ops, window, options.deadline);
+            hosted.expect("a pool with a place for each task")
+        });
+        let race = RaceOptions {
+            deadline: options.deadline,
+            mistake,
+            ..RaceOptions::default()
+        };
+        let (hosted, error) = match hosted {
+            Ok(hosted) => (Some(hosted), None),
+            Err(error) => (None, Some(error.into())),
+        };
+        RaceClient {
+            hosted,
+            session: Session::new(ctx, dials, options.secret.clone(), race, access),
+            error,
+        }
+    }
+}
+
+/// Options of the pool of tasks for `window` operations at `nodes` nodes.
+fn task_options(window: usize, nodes: usize, deadline: Ns) -> TaskOptions {
+    let class = |bytes, count| BufferClass { bytes, count };
+    let usual = TaskOptions::default();
+    TaskOptions {
+        task_count_max: window + OTHER_TASKS,
+        peer_count_max: nodes.max(1),
+        // Pairs of buckets and most blocks; an operation that splits has 32 requests of a bucket outstanding.
+        buffers: [
+            class(64, 4 * window + 64),
+            class(256, 8 * window + 32),
+            class(1024, 4 * window + 32),
+            class(16 << 10, 4 * window + 8),
+        ],
+        atomic_count_max: 4 * window + 64,
+        patience: usual.patience.max(deadline * 2),
+        ..usual
+    }
+}
+
+impl<P: Provider> KvClient<P> for RaceClient<P> {
+    fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
+        match &mut self.hosted {
+            Some(hosted) => hosted.submit(cpu, op, token),
+            None => Err(SubmitError::Closed),
+        }
+    }
+
+    fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize {
+        let Some(hosted) = &mut self.hosted else { return 0 };
+        let done = hosted.poll(cpu, sink);
+        if done == 0 || self.session.is_due(cpu.now()) {
+            self.session.advance(cpu, hosted.pool_mut());
+        }
+        done
+    }
+
+    fn in_flight(&self) -> usize {
+        self.hosted.as_ref().map_or(0, |hosted| hosted.in_flight())
+    }
+
+    fn next_timer(&self) -> Ns {
+        let own = self.session.next_timer();
+        self.hosted
+            .as_ref()
+            .map_or(Ns::MAX, |hosted| hosted.next_timer().min(own))
+    }
+}
+
+impl<P: Provider> ServiceClient<P> for RaceClient<P> {
+    fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> Self {
+        RaceClient::new(ctx, dials, options, None)
+    }
+
+    fn is_ready(&mut self) -> bool {
+        self.hosted.is_some() && self.session.is_ready()
+    }
+
+    fn take_error(&mut self) -> Option<SetupError> {
+        self.error.take().or_else(|| self.session.take_error())
+    }
+}

@@ -1,0 +1,106 @@
+//! [`Mistake`]: what a client can be made to do wrong, so that simulations prove that they would notice.
+
+use drover_kv::Planted;
+
+/// A deliberate mistake of a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mistake {
+    /// Takes buckets for the key's, whatever their headers say.
+    TrustsDirectory,
+    /// Takes a bucket that is still empty, because its entries are being moved, for the key's.
+    IgnoresPending,
+    /// Changes entries that are frozen.
+    IgnoresFreezing,
+    /// Uses the memory of a replaced item at once, while others may read it.
+    FreesAtOnce,
+    /// Inserts without announcing that: the published insert without its second look.
+    PublishesInserts,
+    /// Confirms an insert without looking for another entry of the key.
+    ConfirmsUnseen,
+    /// Takes an entry with the key's fingerprint for the key's.
+    TrustsFingerprints,
+    /// Reads items that have expired.
+    KeepsExpired,
+    /// Takes the lock of a subtable when its owner has held it for a while.
+    StealsLocks,
+    /// Repeats an update whose effect is unknown.
+    RepeatsBlindly,
+}
+
+const fn planted(
+    name: &'static str,
+    scenario: &'static str,
+    mistake: Mistake,
+    about: &'static str,
+) -> Planted<Mistake> {
+    Planted {
+        name,
+        about,
+        scenario,
+        mistake,
+    }
+}
+
+/// The mistakes that campaigns must find.
+pub(crate) const PLANTED: &[Planted<Mistake>] = &[
+    planted(
+        "stale-directory",
+        "table",
+        Mistake::TrustsDirectory,
+        "a client takes buckets for the key's, though their headers say that it belongs elsewhere",
+    ),
+    planted(
+        "pending",
+        "table",
+        Mistake::IgnoresPending,
+        "a client takes a new bucket for the key's before its entries are there",
+    ),
+    planted(
+        "no-freezing",
+        "table",
+        Mistake::IgnoresFreezing,
+        "a client changes entries that are about to be moved",
+    ),
+    planted(
+        "no-epochs",
+        "conflict",
+        Mistake::FreesAtOnce,
+        "the memory of a replaced item is used again at once, while others may read it",
+    ),
+    planted(
+        "published-insert",
+        "conflict",
+        Mistake::PublishesInserts,
+        "an entry is visible before its client has looked whether the key has another one, and it never looks",
+    ),
+    planted(
+        "no-confirmation",
+        "conflict",
+        Mistake::ConfirmsUnseen,
+        "an announced entry is confirmed without looking whether the key has another one",
+    ),
+    planted(
+        "fingerprint",
+        "default",
+        Mistake::TrustsFingerprints,
+        "an entry with the key's fingerprint is taken for the key's",
+    ),
+    planted(
+        "no-expiry",
+        "skew",
+        Mistake::KeepsExpired,
+        "a client reads items that have expired",
+    ),
+    planted(
+        "stolen-lock",
+        "table",
+        Mistake::StealsLocks,
+        "the lock of a subtable is taken from a client that holds it for long, and may be alive",
+    ),
+    planted(
+        "blind-cas",
+        "break",
+        Mistake::RepeatsBlindly,
+        "an update whose effect is unknown is executed again",
+    ),
+];

@@ -1,0 +1,242 @@
+//! [`RaceOps`]: the operations of `kv` as tasks over a [`Race`]. An operation that certainly had no effect is executed again,
+//! after the pool was entered anew if need be, until its deadline.
+
+use crate::error::RaceError;
+use crate::mistake::Mistake;
+use crate::race::{ItemMeta, Race, Updated};
+use drover_base::Ns;
+use drover_kv::{Answer, AsyncOps, Op, OpKind, OwnedOp, Refusal};
+use drover_memnode::MemoryError;
+use drover_rt::{TaskCx, TaskError};
+use drover_verbs::Provider;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Wait of an operation before it looks again whether it can be executed.
+const WAIT: Ns = Ns::from_us(50);
+
+/// What the operations of a thread and the one who keeps it in the pool tell each other.
+pub(crate) struct Access<P: Provider> {
+    /// The tables; `None`: there is no session now, or it is about to end, and nothing begins.
+    race: RefCell<Option<Race<P>>>,
+    /// Operations under way.
+    running: Cell<usize>,
+    /// Whether an operation has met something that only another session can mend.
+    is_broken: Cell<bool>,
+    /// Whether locks are held that no operation of this client will release.
+    has_left_locks: Cell<bool>,
+    /// Whether the memory of dead clients has been found, as far as this thread knows of any.
+    is_repaired: Cell<bool>,
+    /// The last structure that was found broken.
+    corrupt: Cell<Option<MemoryError>>,
+    mistake: Option<Mistake>,
+}
+
+impl<P: Provider> Access<P> {
+    pub(crate) fn new(mistake: Option<Mistake>) -> Rc<Access<P>> {
+        Rc::new(Access {
+            race: RefCell::new(None),
+            running: Cell::new(0),
+            is_broken: Cell::new(false),
+            has_left_locks: Cell::new(false),
+            is_repaired: Cell::new(false),
+            corrupt: Cell::new(None),
+            mistake,
+        })
+    }
+
+    /// Operations may begin.
+    pub(crate) fn open(&self, race: Race<P>) {
+        self.is_broken.set(false);
+        self.has_left_locks.set(false);
+        self.race.replace(Some(race));
+    }
+
+    /// No operation begins from now on; true once none is under way.
+    pub(crate) fn close(&self) -> bool {
+        self.race.take();
+        self.running.get() == 0
+    }
+
+    /// Whether an operation has met something that only another session can mend.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.get()
+    }
+
+    /// Whether locks are held that no operation of this client will release: it must go, so that others may take them.
+    pub(crate) fn has_left_locks(&self) -> bool {
+        self.has_left_locks.get()
+    }
+
+    /// A lock was left behind.
+    pub(crate) fn leave_locks(&self) {
+        self.is_broken.set(true);
+        self.has_left_locks.set(true);
+    }
+
+    /// Whether there is nothing left to repair.
+    pub(crate) fn set_repaired(&self, is_repaired: bool) {
+        self.is_repaired.set(is_repaired);
+    }
+
+    /// Takes what an operation has found broken in the pool.
+    pub(crate) fn take_corrupt(&self) -> Option<MemoryError> {
+        self.corrupt.take()
+    }
+}
+
+/// An operation under way.
+struct Running<'a>(&'a Cell<usize>);
+
+impl<'a> Running<'a> {
+    fn begin(count: &'a Cell<usize>) -> Running<'a> {
+        count.set(count.get() + 1);
+        Running(count)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// The operations of one thread.
+pub struct RaceOps<P: Provider>(pub(crate) Rc<Access<P>>);
+
+/// What to do about an error.
+enum Verdict {
+    Answer(Answer),
+    /// Nothing has happened: execute it again.
+    Again,
+}
+
+impl<P: Provider> AsyncOps<P> for RaceOps<P> {
+    async fn execute(&self, cx: &TaskCx<P>, op: &OwnedOp, deadline: Ns, value: &mut Vec<u8>) -> Answer {
+        let access = &*self.0;
+        loop {
+            let race = access.race.borrow().clone();
+            if let Some(race) = race {
+                let running = Running::begin(&access.running);
+                let done = attempt(&race, cx, op, value).await;
+                if race.has_left_locks() {
+                    access.leave_locks();
+                }
+                drop((running, race));
+                let verdict = match done {
+                    Ok(answer) => Verdict::Answer(answer),
+                    Err(error) => self.judge(op, error),
+                };
+                if let Verdict::Answer(answer) = verdict {
+                    return answer;
+                }
+            }
+            if cx.now() >= deadline {
+                return Answer::Refused(Refusal::Unavailable);
+            }
+            value.clear();
+            cx.sleep(WAIT).await;
+        }
+    }
+}
+
+impl<P: Provider> RaceOps<P> {
+    fn judge(&self, op: &OwnedOp, error: RaceError) -> Verdict {
+        let refused = |refusal| Verdict::Answer(Answer::Refused(refusal));
+        match error {
+            RaceError::Indeterminate => {
+                self.0.is_broken.set(true);
+                match op.kind() {
+                    OpKind::Get => Verdict::Again,
+                    _ if self.0.mistake == Some(Mistake::RepeatsBlindly) => Verdict::Again,
+                    _ => Verdict::Answer(Answer::Indeterminate),
+                }
+            }
+            RaceError::TableFull => refused(Refusal::TableFull),
+            RaceError::TooLarge => refused(Refusal::TooLarge),
+            RaceError::Deadline => refused(Refusal::Unavailable),
+            RaceError::Memory(MemoryError::Full { .. } | MemoryError::Quota { .. }) => {
+                match self.0.is_repaired.get() {
+                    true => refused(Refusal::Full),
+                    // Memory of dead clients is about to be found.
+                    false => Verdict::Again,
+                }
+            }
+            // The lease may be renewed; if it is not, the node is lost.
+            RaceError::Memory(MemoryError::LeaseOver { .. }) => Verdict::Again,
+            // The thread has too little of something for a moment.
+            RaceError::Memory(MemoryError::Task(TaskError::Stage(_))) => Verdict::Again,
+            RaceError::Memory(MemoryError::NodeLost { .. } | MemoryError::Task(_)) => {
+                self.0.is_broken.set(true);
+                Verdict::Again
+            }
+            RaceError::Memory(error) => {
+                tracing::error!(%error, "a table of the pool is broken");
+                self.0.corrupt.set(Some(error));
+                refused(Refusal::Unavailable)
+            }
+            RaceError::NoTable { .. } => {
+                self.0.is_broken.set(true);
+                Verdict::Again
+            }
+        }
+    }
+}
+
+async fn attempt<P: Provider>(
+    race: &Race<P>,
+    cx: &TaskCx<P>,
+    op: &OwnedOp,
+    value: &mut Vec<u8>,
+) -> Result<Answer, RaceError> {
+    match op.as_op() {
+        Op::Get { key } | Op::GetItem { key } => Ok(match race.get(cx, key).await? {
+            Some(found) => {
+                value.extend_from_slice(found.value());
+                Answer::Found {
+                    version: found.version,
+                    flags: found.flags,
+                }
+            }
+            None => Answer::NotFound,
+        }),
+        Op::Put {
+            key,
+            value,
+            ttl_s,
+            flags,
+            condition,
+        } => {
+            if key.len() + value.len() > race.item_bytes_max() {
+                return Err(RaceError::TooLarge);
+            }
+            let meta = ItemMeta {
+                flags,
+                expire_s: race.expire_s(key, ttl_s),
+            };
+            let updated = race.put_if(cx, key, value, meta, condition).await?;
+            Ok(answer(updated, Answer::Stored))
+        }
+        Op::Delete { key, condition } => {
+            let updated = race.delete_if(cx, key, condition).await?;
+            Ok(answer(updated, Answer::Deleted))
+        }
+        Op::Touch { key, ttl_s } => {
+            let expire_s = race.expire_s(key, ttl_s);
+            let touched = race.touch(cx, key, expire_s, value).await?;
+            Ok(if touched {
+                Answer::Touched
+            } else {
+                Answer::NotFound
+            })
+        }
+    }
+}
+
+fn answer(updated: Updated, done: Answer) -> Answer {
+    match updated {
+        Updated::Done => done,
+        Updated::Missing => Answer::NotFound,
+        Updated::Exists => Answer::Exists,
+    }
+}
