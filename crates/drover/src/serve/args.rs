@@ -39,6 +39,13 @@ shard's share of -m an eighth is index, and the rest items; the same flags are r
 server-reply, but all its workers serve every key from one store behind locks, as memcached's do, and clients read
 values of 8 KiB and more in the server's memory.
 
+--connect ADDR starts a gateway: it answers memcached clients from the service that runs at ADDR, whatever its system,
+and has no items of its own. Several gateways to one service are one cache, which its native clients use, too; CAS
+numbers are the service's versions. Refused are flush_all, watch, dumps, cache_memlimit, me, and the flags of meta
+commands that are about times, marks and chosen CAS numbers of items (`stats settings` lists them). append, prepend,
+incr, decr and ma without T make an item that never expires, because its expiry cannot be read. -t are the gateway's
+threads; flags about memory, request slots and native clients are refused.
+
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {

@@ -1,10 +1,10 @@
 //! A system whose workers host memcached's clients at sockets, and which may have a memory file, as `serve` starts it.
 
 use super::announce::{announce, size};
-use super::memcached::{Memcached, unix_time_s};
+use super::memcached::{Items, Memcached, unix_time_s};
 use super::ops::{self, Files};
 use super::plan::{NoPlan, plan_of};
-use super::run::{Running, Start};
+use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
 use super::{memory_file, ways};
 use crate::admin::{HostingSnapshot, Snapshot, SocketStats, Source};
@@ -27,7 +27,7 @@ pub(super) struct Hosted<'a, S: HostingSystem> {
     sockets: Vec<Listener>,
 }
 
-impl<'a, S: HostingSystem> Start<'a> for Hosted<'a, S> {
+impl<'a, S: HostingSystem> Prepare<'a> for Hosted<'a, S> {
     fn prepare(settings: &'a Settings) -> Result<Hosted<'a, S>, Failure> {
         Ok(Hosted {
             settings,
@@ -35,7 +35,9 @@ impl<'a, S: HostingSystem> Start<'a> for Hosted<'a, S> {
             plan: plan_of::<S>(settings).map_err(|why| refusal(settings, why))?,
         })
     }
+}
 
+impl<S: HostingSystem> Start for Hosted<'_, S> {
     fn socket_addresses(&self) -> Vec<String> {
         let addresses = self.sockets.iter().map(Listener::address);
         addresses.map(|address| format!("memcached {address}")).collect()
@@ -127,7 +129,7 @@ impl<S: HostingSystem> Hosted<'_, S> {
             files,
             seed,
             (now_unix_s, hosting.start_s),
-            &S::partition(&self.plan),
+            Items::Here(&S::partition(&self.plan)),
             std::mem::take(&mut self.sockets),
         );
         let memcached =
@@ -179,9 +181,9 @@ mod tests {
     use drover_kv::{HostingJob, SystemTable};
     use drover_systems::System;
 
-    struct Prepare<'a>(&'a Settings);
+    struct Try<'a>(&'a Settings);
 
-    impl HostingJob for Prepare<'_> {
+    impl HostingJob for Try<'_> {
         type Answer = Option<Failure>;
 
         fn run<S: HostingSystem>(self) -> Option<Failure> {
@@ -199,7 +201,7 @@ mod tests {
             let (settings, _) = Settings::resolve::<System>(&args).expect("in range");
             let refused = System::ALL
                 .iter()
-                .filter_map(|system| system.hosting(Prepare(&settings)).ok());
+                .filter_map(|system| system.hosting(Try(&settings)).ok());
             let refused: Vec<Option<Failure>> = refused.collect();
             assert!(!refused.is_empty());
             for failure in refused {

@@ -9,15 +9,15 @@ use drover_base::{Cpu, HashSeed, Ns, Progress};
 use drover_kv::{CoActor, CoActors, CoreInfo, MakeCoActor};
 use drover_mem::NativeCpu;
 use drover_memcached::{
-    AllowedCommands, Connections, Core, Executor, Guest, ItemSettings, Receiver, Rings, Server, ServerHooks,
-    Session, Settings as Limits, SocketInfo, TlsSettings,
+    AllowedCommands, Connections, Core, Executor, GatewayInfo, Guest, ItemSettings, Receiver, Rings, Server,
+    ServerHooks, Session, Settings as Limits, SocketInfo, TlsSettings,
 };
 use drover_net::{
     Address, ClientCertificates, ConnTable, Known, Listener, Output, PendingReply, SocketOptions, Sockets,
     TlsAcceptor, TlsOptions, Token,
 };
 use drover_store::{Exclusive, Hint, Partition, PartitionOptions, SharedReads, Sharing};
-use drover_verbs::Provider;
+use drover_verbs::{Provider, Waker};
 use rustix::process::{Signal, getpid, kill_process};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -48,10 +48,18 @@ pub struct Memcached {
     busy_cores: Arc<AtomicUsize>,
 }
 
+/// Where items are.
+pub enum Items<'a> {
+    /// In partitions of these options, one per worker.
+    Here(&'a PartitionOptions),
+    /// In the system of a gateway.
+    Elsewhere(GatewayInfo),
+}
+
 impl Memcached {
-    /// Creates the state for workers that have a partition of these options each, and whose clock shows `start_s` when
+    /// Creates the state for workers whose clock shows `start_s` when
     /// the wall clock shows `now_unix_s` (both in seconds), and logs its choices. Serves nothing until the workers run
-    /// the [co-actors](Self::co_actors).
+    /// the [co-actors](Self::co_actors) or, in a gateway, the [sockets](Self::sockets).
     ///
     /// # Errors
     /// No descriptor or memory is left.
@@ -60,12 +68,17 @@ impl Memcached {
         files: Arc<Files>,
         hash_seed: HashSeed,
         (now_unix_s, start_s): (u64, u32),
-        partition: &PartitionOptions,
+        items: Items<'_>,
         listeners: Vec<Listener>,
     ) -> io::Result<Memcached> {
         let core_count = settings.capacity.threads.value;
         let conn_table = Arc::new(ConnTable::new(core_count, settings.capacity.conn_limit.value)?);
-        let rings = Rings::between(core_count, RING_BYTES).map_err(io::Error::other)?;
+        let ring_count = if matches!(items, Items::Here(_)) {
+            core_count
+        } else {
+            0
+        };
+        let rings = Rings::between(ring_count, RING_BYTES).map_err(io::Error::other)?;
         let program = Box::new(Program {
             conn_table: conn_table.clone(),
             files: files.clone(),
@@ -76,7 +89,7 @@ impl Memcached {
             hasher,
             now_unix_s - u64::from(start_s),
             core_count,
-            limits(settings, start_s, partition.bucket_count_max() as u64),
+            limits(settings, start_s, items),
             program,
         );
         let extended = &settings.extended.value;
@@ -126,9 +139,22 @@ impl Memcached {
         })
     }
 
-    fn table<C: Cpu + 'static, S: Sharing + 'static>(&self, core_info: &CoreInfo) -> io::Result<Table<C, S>> {
+    /// State that the sessions of all cores share.
+    pub fn server(&self) -> Arc<Server> {
+        self.server.clone()
+    }
+
+    /// The sockets of the core with this `index`, which `waker` wakes; those of core 0 take all listeners.
+    ///
+    /// # Errors
+    /// No descriptor or memory is left.
+    pub fn sockets<C: Cpu + 'static, S: Sharing + 'static>(
+        &self,
+        index: usize,
+        waker: &Waker,
+    ) -> io::Result<Sockets<Session<C, S>>> {
         let options = SocketOptions {
-            core: core_info.index,
+            core: index,
             ..self.options.clone()
         };
         let must_log_in = self.files.auth.is_some();
@@ -137,9 +163,7 @@ impl Memcached {
             Session::new(must_log_in).with_guest(guest(token, known), watchers.clone())
         };
         let mut sockets = Sockets::new(options, self.conn_table.clone(), greet)?;
-        self.server
-            .watchers
-            .set_waker(core_info.index, core_info.waker.clone());
+        self.server.watchers.set_waker(index, waker.clone());
         if self.files.tls.is_some() {
             let files = self.files.clone();
             // As in memcached: file modes protect Unix sockets, and `notls:` disables TLS.
@@ -151,7 +175,7 @@ impl Memcached {
                     .map(TlsAcceptor::layer)
             });
         }
-        if core_info.index == 0 {
+        if index == 0 {
             for listener in self
                 .listeners
                 .lock()
@@ -161,6 +185,11 @@ impl Memcached {
                 sockets.listen(listener)?;
             }
         }
+        Ok(sockets)
+    }
+
+    fn table<C: Cpu + 'static, S: Sharing + 'static>(&self, core_info: &CoreInfo) -> io::Result<Table<C, S>> {
+        let sockets = self.sockets(core_info.index, &core_info.waker)?;
         let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner)[core_info.index].take();
         let rings = rings.ok_or_else(|| io::Error::other("a second co_actor for one worker"))?;
         rings.set_waker(core_info.waker.clone());
@@ -470,15 +499,21 @@ fn tls_shown(tls: &TlsOptions) -> TlsSettings {
 }
 
 /// Limits of the protocol. Every field is named here: a default would switch off what it belongs to.
-fn limits(settings: &Settings, began_s: u32, bucket_count: u64) -> Limits {
+fn limits(settings: &Settings, began_s: u32, items: Items<'_>) -> Limits {
+    let (bucket_count, gateway) = match items {
+        Items::Here(partition) => (partition.bucket_count_max() as u64, None),
+        Items::Elsewhere(info) => (0, Some(info)),
+    };
+    // A gateway can neither list nor flush what is another's, and sees no evictions.
+    let is_here = gateway.is_none();
     Limits {
         // Clients infer features from this version: drover behaves as this memcached.
         version: concat!("1.6.18-drover-", env!("CARGO_PKG_VERSION")).to_owned(),
         sockets: sockets_shown(settings),
         commands: AllowedCommands {
-            flush: !settings.commands.disable_flush_all.value,
-            dump: !settings.commands.disable_dumping.value,
-            watch: !settings.commands.disable_watch.value,
+            flush: is_here && !settings.commands.disable_flush_all.value,
+            dump: is_here && !settings.commands.disable_dumping.value,
+            watch: is_here && !settings.commands.disable_watch.value,
             shutdown: settings.commands.enable_shutdown.value,
         },
         items: ItemSettings {
@@ -494,6 +529,7 @@ fn limits(settings: &Settings, began_s: u32, bucket_count: u64) -> Limits {
         verbosity: u32::from(settings.verbose),
         began_s,
         bucket_count,
+        gateway,
     }
 }
 

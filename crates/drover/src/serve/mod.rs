@@ -3,6 +3,7 @@
 mod announce;
 mod args;
 mod extended;
+mod gateway;
 mod hosted;
 mod limits;
 mod listen;
@@ -15,6 +16,7 @@ mod processor_time;
 mod run;
 mod settings;
 mod ways;
+mod worker;
 
 pub use args::Args;
 pub use ops::{Signal, Signals};

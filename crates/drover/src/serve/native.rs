@@ -2,7 +2,7 @@
 
 use super::ops::{self, Files};
 use super::plan::{NoPlan, plan_of};
-use super::run::{Running, Start};
+use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
 use crate::admin::{ShardsSnapshot, Snapshot, Source};
 use crate::exit::{self, Failure};
@@ -20,7 +20,7 @@ pub(super) struct Native<'a, S: System> {
     plan: S::Plan,
 }
 
-impl<'a, S: System> Start<'a> for Native<'a, S> {
+impl<'a, S: System> Prepare<'a> for Native<'a, S> {
     fn prepare(settings: &'a Settings) -> Result<Native<'a, S>, Failure> {
         if !ops::inherited()?.is_empty() {
             let text = format!(
@@ -35,7 +35,9 @@ impl<'a, S: System> Start<'a> for Native<'a, S> {
         *longest = most.min(*longest);
         Ok(Native { settings, plan })
     }
+}
 
+impl<S: System> Start for Native<'_, S> {
     fn start<P: Provider<Cpu = NativeCpu>>(
         self,
         device: &P::Device,

@@ -44,12 +44,7 @@ pub fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, NoPlan> {
         eviction: capacity.eviction.value,
         clients_max: capacity.conn_limit.value,
         large_pages: settings.memory.large_pages.value,
-        idle: match workers.spin_us.value {
-            0 => Idle::Spin,
-            us => Idle::Adaptive {
-                spin: Ns::from_us(us),
-            },
-        },
+        idle: idle_of(settings),
         slots: SlotPolicy {
             clients_max: capacity.slot_clients.value,
             bytes_max: workers.slot_bytes_max.value.into(),
@@ -58,4 +53,14 @@ pub fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, NoPlan> {
     };
     S::set_policy(&mut plan, &policy);
     Ok(plan)
+}
+
+/// What a core does when it has nothing to do.
+pub fn idle_of(settings: &Settings) -> Idle {
+    match settings.workers.spin_us.value {
+        0 => Idle::Spin,
+        us => Idle::Adaptive {
+            spin: Ns::from_us(us),
+        },
+    }
 }

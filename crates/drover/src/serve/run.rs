@@ -1,5 +1,6 @@
 //! `drover serve`, for any system: takes what the process needs, starts the service, waits for signals, stops it.
 
+use super::gateway::Gateway;
 use super::hosted::Hosted;
 use super::native::Native;
 use super::ops::{Files, Ops, Signal, Signals};
@@ -17,11 +18,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A service that is to start: what differs between systems here.
-pub(super) trait Start<'a>: Sized {
+/// A service of this process's own items that is to start.
+pub(super) trait Prepare<'a>: Start {
     /// Reads the settings and opens sockets, as the user who starts the process.
     fn prepare(settings: &'a Settings) -> Result<Self, Failure>;
+}
 
+/// A service that is to start: what differs between systems here.
+pub(super) trait Start: Sized {
     /// Addresses of its clients that connect by sockets.
     fn socket_addresses(&self) -> Vec<String> {
         Vec::new()
@@ -58,6 +62,9 @@ pub(super) trait Running: Source {
 /// # Errors
 /// The service cannot start, it ended by itself, or it could not save its items.
 pub fn serve<T: SystemTable>(settings: &Settings, system: T) -> Result<(), Failure> {
+    if let Some(addr) = &settings.service.connect.value {
+        return serve_gateway::<T>(settings, addr);
+    }
     match system.hosting(ServeHosted(settings)) {
         Ok(served) => served,
         Err(ServeHosted(settings)) => system.run(ServeNative(settings)),
@@ -84,25 +91,49 @@ impl SystemJob for ServeNative<'_> {
     }
 }
 
-fn serve_system<'a, S: Start<'a>>(settings: &'a Settings) -> Result<(), Failure> {
+fn serve_system<'a, S: Prepare<'a>>(settings: &'a Settings) -> Result<(), Failure> {
+    let signals = begin(settings)?;
+    let addrs = listen::addresses(settings)?;
+    let fabric = Fabric::serving(&addrs[0], shm_device())?;
+    let access = settings.sockets.access()?;
+    let listeners = listen::open_all(&addrs, &access)?;
+    let start = S::prepare(settings)?;
+    serve_on(settings, (&fabric, listeners), signals, start)
+}
+
+fn serve_gateway<T: SystemTable>(settings: &Settings, addr: &str) -> Result<(), Failure> {
+    let signals = begin(settings)?;
+    let (fabric, gateway) = Gateway::<T>::prepare(settings, addr)?;
+    serve_on(settings, (&fabric, Vec::new()), signals, gateway)
+}
+
+/// Logs, checks limits, and catches signals.
+fn begin(settings: &Settings) -> Result<Signals, Failure> {
     start_logging(settings.verbose);
     limits::check(settings)?;
     if settings.memory.lock_memory.value {
         limits::lock_all()?;
     }
-    let signals = Signals::catch()?;
-    let addrs = listen::addresses(settings)?;
-    let fabric = Fabric::serving(&addrs[0], shm_device())?;
+    Signals::catch()
+}
+
+fn serve_on<S: Start>(
+    settings: &Settings,
+    (fabric, listeners): (&Fabric, Vec<ControlListener>),
+    signals: Signals,
+    start: S,
+) -> Result<(), Failure> {
     if let Some(choice) = fabric.choice() {
         tracing::info!("RDMA device: {choice}");
     }
-    let access = settings.sockets.access()?;
-    let listeners = listen::open_all(&addrs, &access)?;
-    let start = S::prepare(settings)?;
     fabric.run(Serve {
         start,
         cores: settings.workers.cores.value.clone(),
-        ops: Ops::take(&settings.ops, &socket_files(settings, &listeners), access.group)?,
+        ops: Ops::take(
+            &settings.ops,
+            &socket_files(settings, &listeners),
+            settings.sockets.access()?.group,
+        )?,
         listeners,
         signals,
     })
@@ -143,7 +174,7 @@ struct Serve<S> {
     signals: Signals,
 }
 
-impl<'a, S: Start<'a>> Job for Serve<S> {
+impl<S: Start> Job for Serve<S> {
     type Answer = Result<(), Failure>;
 
     fn run<P: Provider<Cpu = NativeCpu>>(mut self, device: &P::Device) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ mod common;
 mod devices;
 mod doors;
 mod figure;
+mod gateway;
 mod history;
 mod lives;
 mod memcached;

@@ -7,6 +7,7 @@
 //! - [`kv_conformance`] is the suite; a system supplies a [`kv_conformance::Bed`].
 //! - [`beds`] has the beds of each system on each fabric.
 //! - [`bounded`] fails a test that hangs.
+//! - [`conversations`] are what memcached's clients say, and what they are answered.
 //! - [`alone`] runs a test in a process of its own; [`child`] starts other processes and talks to them.
 //!
 //! Nothing here is used outside tests, examples and campaigns.
@@ -16,6 +17,7 @@ pub mod alone;
 pub mod beds;
 pub mod bounded;
 pub mod child;
+pub mod conversations;
 pub mod history;
 pub mod kv_conformance;
 pub mod linear;

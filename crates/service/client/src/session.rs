@@ -111,6 +111,11 @@ impl<T: SystemTable> Service<T> {
         self.system
     }
 
+    /// Number of shards that a client selects one by one; 0 if it selects none.
+    pub fn shard_count(&self) -> usize {
+        self.info.shard_count
+    }
+
     /// Returns the control channel over which the server was asked.
     pub fn into_channel(self) -> ControlStream {
         self.first

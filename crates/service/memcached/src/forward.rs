@@ -65,6 +65,81 @@ pub(crate) fn fetch_of(body: &[u8]) -> Option<(Fetch, &[u8])> {
     Some((fetch, rest))
 }
 
+/// A message, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'m> {
+    /// Hash of its key; zero if it is about no single key.
+    pub hash: KeyHash,
+    /// Lower half of the number of the connection on whose behalf it is.
+    pub connection: u32,
+    /// What it asks for.
+    pub what: What<'m>,
+}
+
+/// What a message asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What<'m> {
+    /// To execute a request about one key.
+    Request(Request<'m>),
+    /// One key of a fetch.
+    Fetch(Fetch, &'m [u8]),
+    /// Several keys of a fetch: the body.
+    Fetches(&'m [u8]),
+    /// To drop the value of a key, if it says so, since a new one was too large.
+    TooLarge {
+        /// Whether to drop it.
+        drop_old: bool,
+        /// The key.
+        key: &'m [u8],
+    },
+    /// To flush all items.
+    Flush {
+        /// When: seconds since the server's start; 0: now.
+        at_s: u32,
+    },
+    /// One piece of a dump: the body.
+    Dump(&'m [u8]),
+}
+
+impl<'m> Message<'m> {
+    /// Takes a message apart; `None` if it is malformed.
+    #[inline(always)]
+    pub fn of(message: &'m [u8]) -> Option<Message<'m>> {
+        let (head, body) = message.split_first_chunk::<HEAD_BYTES>()?;
+        let hash = KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes"));
+        let connection = u32::from_le_bytes(head[17..].try_into().expect("4 of 21 bytes"));
+        let what = match head[16] {
+            b'r' => {
+                let parsed = parse::parse(Some(body).filter(|body| !body.is_empty())?, usize::MAX);
+                let Parsed::Request { request, .. } = parsed else {
+                    return None;
+                };
+                What::Request(request)
+            }
+            b'v' => {
+                let (fetch, key) = fetch_of(body)?;
+                What::Fetch(fetch, key)
+            }
+            b'm' => What::Fetches(body),
+            b'x' => {
+                let (drop_old, key) = body.split_first()?;
+                let drop_old = *drop_old != 0;
+                What::TooLarge { drop_old, key }
+            }
+            b'f' => What::Flush {
+                at_s: u32::from_le_bytes(body.try_into().ok()?),
+            },
+            b'd' => What::Dump(body),
+            _ => return None,
+        };
+        Some(Message {
+            hash,
+            connection,
+            what,
+        })
+    }
+}
+
 /// Hash of the key in a message between cores. `None`: the message has less than 21 bytes, or is not about one key.
 pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     let (head, _) = message.split_first_chunk::<HEAD_BYTES>()?;
@@ -98,29 +173,19 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     }
 
     fn try_serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) -> Option<()> {
-        let (head, body) = message.split_first_chunk::<HEAD_BYTES>()?;
-        let hash = KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes"));
-        self.core.connection = u32::from_le_bytes(head[17..].try_into().expect("4 of 21 bytes"));
-        match head[16] {
-            b'r' => {
-                let parsed = parse::parse(Some(body).filter(|body| !body.is_empty())?, usize::MAX);
-                let Parsed::Request { request, .. } = parsed else {
-                    return None;
-                };
-                self.execute(&request, hash, hint, output);
-            }
-            b'v' => {
-                let (how, key) = fetch_of(body)?;
-                fetch(self, how, Key { hash, bytes: key }, hint, output);
-            }
-            b'm' => self.serve_many(body, output)?,
-            b'x' => {
-                let (drop_old, key) = body.split_first()?;
-                self.drop_old(Key { hash, bytes: key }, *drop_old != 0);
-            }
-            b'f' => self.flush(u32::from_le_bytes(body.try_into().ok()?)),
-            b'd' => Dump::from_bytes(body)?.write(self, output),
-            _ => return None,
+        let Message {
+            hash,
+            connection,
+            what,
+        } = Message::of(message)?;
+        self.core.connection = connection;
+        match what {
+            What::Request(request) => self.execute(&request, hash, hint, output),
+            What::Fetch(how, key) => fetch(self, how, Key { hash, bytes: key }, hint, output),
+            What::Fetches(body) => self.serve_many(body, output)?,
+            What::TooLarge { drop_old, key } => self.drop_old(Key { hash, bytes: key }, drop_old),
+            What::Flush { at_s } => self.flush(at_s),
+            What::Dump(body) => Dump::from_bytes(body)?.write(self, output),
         }
         Some(())
     }

@@ -68,6 +68,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
+pub mod decide;
 mod detail;
 mod dump;
 mod exec;
@@ -90,9 +91,10 @@ pub use counters::{Board, Counters};
 pub use detail::Detail;
 pub use executor::{Core, Executor};
 pub use gather::each_reply;
+pub use line::LineBuffer;
 pub use rings::{Inbound, Outbound, Receiver, Rings};
 pub use router::{CoreRouter, RouteFull, SingleCore};
 pub use server::{Connections, NoHooks, Server, ServerHooks};
 pub use session::Session;
-pub use settings::{AllowedCommands, ItemSettings, Settings, SocketInfo, TlsSettings};
+pub use settings::{AllowedCommands, GatewayInfo, ItemSettings, Settings, SocketInfo, TlsSettings};
 pub use watch::{Guest, Watchers};

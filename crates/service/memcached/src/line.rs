@@ -47,9 +47,9 @@ pub(crate) fn push_escaped(line: &mut LineBuffer, key: &[u8]) {
 /// Maximum length of a first line: `VA`, a key of 250 bytes in base64, and every flag.
 const LINE_BYTES: usize = 1024;
 
-/// A line under construction. Each core keeps one.
+/// First line of a reply under construction. Each core keeps one.
 #[derive(Debug)]
-pub(crate) struct LineBuffer {
+pub struct LineBuffer {
     bytes: Box<[u8; LINE_BYTES]>,
     len: usize,
 }
@@ -96,7 +96,7 @@ impl LineBuffer {
 
     /// Bytes of the line.
     #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }

@@ -26,6 +26,19 @@ pub struct Settings {
     /// Number of buckets of the largest partition: dumps (`lru_crawler metadump`, `mgdump`) visit no bucket beyond it,
     /// so with 0, the default, they are empty.
     pub bucket_count: u64,
+    /// Set in a gateway: the items are in another system. Then `stats` says nothing of items.
+    pub gateway: Option<GatewayInfo>,
+}
+
+/// The system that a gateway serves, for `stats settings`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GatewayInfo {
+    /// Name of the system.
+    pub system: String,
+    /// Its address.
+    pub address: String,
+    /// Commands and flags (`mg:t`) that are refused, separated by commas.
+    pub refuses: String,
 }
 
 impl Default for Settings {
@@ -42,6 +55,7 @@ impl Default for Settings {
             began_s: 0,
             watcher_bytes: 256 << 10,
             bucket_count: 0,
+            gateway: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `stats` and its variants, with memcached's names. Every number counts what its name says; numbers that we do not
 //! count are left out, and those of events that cannot happen here (a page moved, a failed allocation) are 0.
 
-use crate::counters::Counters;
+use crate::counters::{Counters, Holdings};
 use crate::parse::scan::{Line, number_u32};
 use crate::parse::{BAD_FORMAT, ERROR};
 use crate::{Executor, exec};
@@ -43,6 +43,7 @@ pub(crate) fn answer<C: Cpu, S: Sharing>(
     match words.word(1) {
         b"" => general(executor, &mut lines),
         b"settings" => settings(executor, &mut lines),
+        b"items" | b"slabs" if executor.server.settings.gateway.is_some() => {}
         b"items" => items(executor, &mut lines),
         b"slabs" => slabs(executor, &mut lines),
         b"sizes" => lines.add("sizes_status", "disabled"),
@@ -91,13 +92,19 @@ fn general<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines)
     lines.add("total_connections", connections.total);
     lines.add("rejected_connections", connections.rejected);
     lines.add("connection_structures", connections.current);
+    let has_items = server.settings.gateway.is_none();
     for (name, value) in Counters::NAMES.iter().zip(counters.values()) {
-        lines.add(name, value);
+        // A system does not tell why a key is not there.
+        if has_items || *name != "get_expired" {
+            lines.add(name, value);
+        }
     }
     lines.add("idle_kicks", connections.idle_kicks);
     lines.add("bytes_read", connections.bytes_read);
     lines.add("bytes_written", connections.bytes_written);
-    lines.add("limit_maxbytes", server.memory_bytes());
+    if has_items {
+        lines.add("limit_maxbytes", server.memory_bytes());
+    }
     lines.add("accepting_conns", u32::from(connections.accepting));
     lines.add("listen_disabled_num", connections.listen_disabled);
     lines.add("threads", server.settings.threads);
@@ -108,6 +115,14 @@ fn general<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines)
     lines.add("log_watcher_skipped", watched.skipped);
     lines.add("log_watcher_sent", watched.sent);
     lines.add("log_watchers", watched.watchers);
+    if has_items {
+        holdings(&held, lines);
+    }
+    host.write_stats(&mut lines.0);
+}
+
+/// Numbers of the items.
+fn holdings(held: &Holdings, lines: &mut Lines) {
     lines.add("hash_power_level", held.slots.max(1).ilog2());
     lines.add("hash_bytes", held.slots * 8);
     lines.add("hash_is_expanding", 0);
@@ -119,21 +134,24 @@ fn general<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines)
     lines.add("expired_unfetched", held.expired_unfetched);
     lines.add("evicted_unfetched", held.evicted_unfetched);
     lines.add("reclaimed", held.reclaimed);
-    host.write_stats(&mut lines.0);
 }
 
 fn settings<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines) {
     let settings = &executor.server.settings;
     let yes_no = |yes| if yes { "yes" } else { "no" };
     let or_null = |text: &Option<String>| text.clone().unwrap_or_else(|| "NULL".to_owned());
-    lines.add("maxbytes", executor.server.memory_bytes());
+    if settings.gateway.is_none() {
+        lines.add("maxbytes", executor.server.memory_bytes());
+    }
     lines.add("maxconns", settings.sockets.connections_max);
     lines.add("tcpport", settings.sockets.tcp_port);
     lines.add("udpport", 0);
     lines.add("inter", or_null(&settings.sockets.listen));
     lines.add("verbosity", settings.verbosity);
     lines.add("oldest", 0);
-    lines.add("evictions", if settings.items.evictions { "on" } else { "off" });
+    if settings.gateway.is_none() {
+        lines.add("evictions", if settings.items.evictions { "on" } else { "off" });
+    }
     lines.add("domain_socket", or_null(&settings.sockets.unix_socket));
     lines.add("umask", format_args!("{:o}", settings.sockets.unix_mask));
     lines.add("shutdown_command", yes_no(settings.commands.shutdown));
@@ -179,6 +197,11 @@ fn settings<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines
         lines.add("ssl_min_version", tls.min_version);
     }
     lines.add("memory_file", or_null(&settings.items.memory_file));
+    if let Some(gateway) = &settings.gateway {
+        lines.add("gateway_system", &gateway.system);
+        lines.add("gateway_address", &gateway.address);
+        lines.add("gateway_refuses", &gateway.refuses);
+    }
 }
 
 /// `stats items`: one class holds everything.

@@ -41,9 +41,49 @@ fn with_memory_file() -> String {
     format!("; --system {} keeps items in a file", names.join(" or "))
 }
 
+/// Settings of a service with items of its own, which mean nothing to a gateway.
+const OWN_ITEMS: [&str; 16] = [
+    "system",
+    "fabric",
+    "control-listen",
+    "memory-limit",
+    "eviction",
+    "disable-evictions",
+    "slot-clients",
+    "window-max",
+    "slot-bytes-max",
+    "transfer",
+    "enable-largepages",
+    "memory-file",
+    "disable-cas",
+    "disable-flush-all",
+    "disable-dumping",
+    "disable-watch",
+];
+
 /// # Errors
-/// The first explicit setting that does not apply to the system.
+/// The first explicit setting that does not apply to a gateway.
+fn refuse_own_items(settings: &Settings) -> Result<(), Failure> {
+    let said = |origin| matches!(origin, Origin::CommandLine | Origin::File);
+    let mut rows = settings.rows.iter();
+    match rows.find(|row| said(row.origin) && OWN_ITEMS.contains(&row.name)) {
+        None => Ok(()),
+        Some(row) => {
+            let text = format!(
+                "--{} {}: does not apply to a gateway (--connect): items are the other service's ({})",
+                row.name, row.value, row.origin
+            );
+            Err(Failure::new(exit::USAGE, text))
+        }
+    }
+}
+
+/// # Errors
+/// The first explicit setting that does not apply to the system, or to a gateway.
 pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failure> {
+    if settings.service.connect.value.is_some() {
+        return refuse_own_items(settings);
+    }
     let system = settings.service.system.value;
     for row in &settings.rows {
         let (name, value, origin) = (row.name, &row.value, row.origin);

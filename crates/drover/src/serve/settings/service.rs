@@ -1,6 +1,6 @@
 //! Which system is served, and on which fabric.
 
-use super::{Args, flags, parsed};
+use super::{Args, flags, optional, parsed};
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use drover_kv::Facts;
@@ -20,6 +20,10 @@ flags! {
     /// Data fabric and name of this server: shm:NAME, shm:/path.sock or rdma://host:port [default: shm:drover]
     #[arg(long = "fabric", value_name = "ADDR")]
     fabric: String = parsed("shm:drover".to_string(), |addr| with_device(addr, device)).show(String::clone);
+
+    /// Serve the items of another service, which runs at this address: a gateway for memcached clients (see below)
+    #[arg(long = "connect", value_name = "ADDR")]
+    connect: String as Option<String> = optional();
 }
 
 /// Parses `--system`.

@@ -85,9 +85,18 @@ impl Serving {
 
     /// As [`start_at`](Serving::start_at), with the environment variables `envs` in addition.
     pub fn start_with(addr: &str, args: &[&str], envs: &[(&str, &str)]) -> Serving {
+        Serving::launch("--fabric", addr, args, envs)
+    }
+
+    /// Starts a gateway to the service at `addr`, at any free port.
+    pub fn gateway(addr: &str, args: &[&str]) -> Serving {
+        Serving::launch("--connect", addr, &[&["-p", "-1"], args].concat(), &[])
+    }
+
+    fn launch(flag: &str, addr: &str, args: &[&str], envs: &[(&str, &str)]) -> Serving {
         let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
         command
-            .args(["serve", "--fabric", addr])
+            .args(["serve", flag, addr])
             .args(if args.contains(&"-p") {
                 &[][..]
             } else {

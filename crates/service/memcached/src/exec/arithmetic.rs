@@ -2,19 +2,15 @@
 
 use super::answer;
 use crate::Executor;
-use crate::line::{DIGITS_MAX, digits, write_number};
-use crate::parse::scan;
+use crate::decide::{
+    NO_MEMORY_FOR_NUMBER, NON_NUMERIC, NUMBER_BYTES_MAX, NumberText, VALUE_BYTES_MAX, number_in, sum,
+};
+use crate::line::{digits, write_number};
 use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{ExtraOutcome, ExtraPut, ItemRef, Key, Sharing};
 
-/// A number and everything before it lies in the first bytes of a value; anything may follow after a space.
-const NUMBER_BYTES_MAX: usize = 512;
-/// Longer values are never numbers: memcached holds them in pieces.
-const VALUE_BYTES_MAX: usize = 512 << 10;
 const SPACES: &[u8; 4096] = &[b' '; 4096];
-
-pub(super) const NON_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 
 /// Result of an addition.
 pub(super) enum Sum {
@@ -58,7 +54,7 @@ impl Before {
         let mut text = [0; NUMBER_BYTES_MAX];
         let text = &mut text[..value_len.min(NUMBER_BYTES_MAX)];
         item.copy_value_part(0, text);
-        let number = scan::number_u64(text).filter(|_| value_len <= VALUE_BYTES_MAX);
+        let number = number_in(text, value_len);
         Before {
             number,
             value_len,
@@ -91,7 +87,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                 answer(output, noreply, b"NOT_FOUND\r\n");
             }
             Sum::NonNumeric => answer(output, noreply, NON_NUMERIC),
-            Sum::NoMemory => answer(output, noreply, b"SERVER_ERROR out of memory\r\n"),
+            Sum::NoMemory => answer(output, noreply, NO_MEMORY_FOR_NUMBER),
         }
     }
 
@@ -123,18 +119,13 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         let Some(number) = before.number else {
             return Sum::NonNumeric;
         };
-        let value = if delta.up {
-            number.wrapping_add(delta.by)
-        } else {
-            number.saturating_sub(delta.by)
-        };
+        let value = sum(number, delta.by, delta.up);
         self.store_number(key, &before, value, delta)
     }
 
     fn store_number(&mut self, key: Key<'_>, before: &Before, value: u64, delta: &Delta) -> Sum {
-        let mut text = [0; DIGITS_MAX];
-        let text = &mut text[..digits(value)];
-        write_number(value, text);
+        let text = NumberText::new(value);
+        let text = text.digits();
         let blanks = before.value_len.saturating_sub(text.len());
         let outcome = match SPACES.get(..blanks) {
             Some(spaces) => self.store_text(key, before, &[text, spaces], delta),

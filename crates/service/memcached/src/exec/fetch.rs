@@ -1,8 +1,8 @@
 //! `get`, `gets`, `gat`, `gats` for one key.
 
 use super::notify;
+use crate::decide;
 use crate::detail::Seen;
-use crate::line::{digits, write_number};
 use crate::request::Fetch;
 use crate::watch::kind;
 use crate::{Core, Counters, Executor, Server};
@@ -136,19 +136,8 @@ fn write_value(item: ItemRef<'_>, key: &[u8], with_cas: bool, output: &mut Outpu
     let flags = u64::from(item.flags());
     let numbers = [flags, value.len() as u64, item.cas()];
     let numbers = &numbers[..if with_cas { 3 } else { 2 }];
-    let header_len = 6 + key.len() + numbers.iter().map(|&number| 1 + digits(number)).sum::<usize>() + 2;
-    let space = output.space(header_len + value.len() + 2);
-    space[..6].copy_from_slice(b"VALUE ");
-    space[6..6 + key.len()].copy_from_slice(key);
-    let mut at = 6 + key.len();
-    for &number in numbers {
-        space[at] = b' ';
-        let end = at + 1 + digits(number);
-        write_number(number, &mut space[at + 1..end]);
-        at = end;
-    }
-    space[at..at + 2].copy_from_slice(b"\r\n");
-    let end = header_len + value.len();
-    value.copy_out(&mut space[header_len..end]);
+    let (space, head_len) = decide::value_head(key, numbers, value.len(), |len| output.space(len));
+    let end = head_len + value.len();
+    value.copy_out(&mut space[head_len..end]);
     space[end..].copy_from_slice(b"\r\n");
 }

@@ -1,16 +1,16 @@
 //! `mg`, `ms`, `md`, `ma`, `me`. Returned flags are in the order of the request's flags.
 
-use super::arithmetic::{Delta, NON_NUMERIC, Sum};
-use super::{NO_MEMORY, notify, reply};
-use crate::line::{DIGITS_MAX, LineBuffer, digits, write_number};
+use super::arithmetic::{Delta, Sum};
+use super::notify;
+use crate::decide::{self, MetaGet, MetaSet, MetaSum, NON_NUMERIC, NumberText};
+use crate::line::LineBuffer;
 use crate::parse::base64::{self, TEXT_BYTES_MAX};
-use crate::parse::{TOO_LARGE, scan};
 use crate::request::{Meta, MetaKind};
 use crate::watch::kind;
 use crate::{Core, Executor};
 use drover_base::{Condition, Cpu};
 use drover_net::Output;
-use drover_store::{ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas, ReadOutcome, Sharing};
+use drover_store::{ExtraOutcome, ExtraPut, Hint, ItemRef, Key, Mark, NewCas, ReadOutcome, Sharing};
 
 impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(super) fn meta(&mut self, meta: &Meta<'_>, key: Key<'_>, hint: Hint, output: &mut Output) {
@@ -29,7 +29,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         let expired = self.partition.expired();
         let mut found = self
             .partition
-            .get_and_mark(self.cpu, key, self.now_s, hint, |item| view.write(item, line));
+            .get_and_mark(self.cpu, key, self.now_s, hint, |item| mark_of(&view, item, line));
         let touched = meta.has(b'T');
         let mut is_there = found.is_some();
         if !is_there && meta.has(b'N') {
@@ -43,7 +43,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             self.partition.put_extra(self.cpu, key, &put, self.now_s);
             found = self
                 .partition
-                .mark(self.cpu, key, self.now_s, |item| view.write(item, line));
+                .mark(self.cpu, key, self.now_s, |item| mark_of(&view, item, line));
             is_there = found.is_some();
         }
         if self.core.watched & kind::FETCHERS != 0 {
@@ -71,8 +71,8 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         }
     }
 
-    fn view<'a>(&self, meta: &'a Meta<'a>, key: &'a [u8]) -> View<'a> {
-        View {
+    fn view<'a>(&self, meta: &'a Meta<'a>, key: &'a [u8]) -> MetaGet<'a> {
+        MetaGet {
             meta,
             key,
             now_s: self.now_s,
@@ -95,7 +95,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         if meta.has(b'T') {
             return false;
         }
-        let mut view = self.view(meta, key.bytes);
+        let view = self.view(meta, key.bytes);
         let (cpu, now_s) = (self.cpu, self.now_s);
         let Core {
             reads,
@@ -110,7 +110,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         };
         let found = match outcome {
             ReadOutcome::Hit(read) => {
-                let mark = view.write(read.item, line);
+                let mark = mark_of(&view, read.item, line);
                 if read.item.would_change(&mark, now_s) {
                     return false;
                 }
@@ -143,65 +143,41 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// Appends a status and the flags to repeat: opaque and key.
     fn meta_status(&mut self, status: &[u8], meta: &Meta<'_>, key: &[u8], output: &mut Output) {
         let line = &mut self.core.line;
-        line.start(status);
-        for flag in scan::Words::new(meta.flags) {
-            repeat(line, flag, meta, key);
-        }
-        output.push(line.push(b"\r\n").bytes());
+        decide::meta_status(line, status, meta, key, None);
+        output.push(line.bytes());
     }
 
     fn meta_set(&mut self, meta: &Meta<'_>, key: Key<'_>, output: &mut Output) {
-        let joins = matches!(meta.mode, b'A' | b'P');
-        let compares = meta.has(b'C') && !joins && meta.mode != b'E';
-        let (condition, or_older) = set_condition(meta, compares);
+        let set = MetaSet::of(meta);
         let put = ExtraPut {
             value: &[meta.value],
-            join: match meta.mode {
-                b'A' => Join::Append,
-                b'P' => Join::Prepend,
-                _ => Join::Replace,
-            },
+            join: set.join,
             expire_s: self.expire_s(meta.times.expiry),
             flags: meta.client_flags,
-            keep: joins,
-            condition,
-            or_older,
+            keep: set.joins(),
+            condition: set.condition,
+            or_older: set.or_older,
             cas: meta.has(b'E').then_some(meta.new_cas),
             track_access: true,
         };
-        let command = match meta.mode {
-            b'E' => "add",
-            b'A' => "append",
-            b'P' => "prepend",
-            b'R' => "replace",
-            _ if compares => "cas",
-            _ => "set",
-        };
-        let outcome = self.put(key, &put, command);
-        let (status, cas): (&[u8], u64) = match outcome {
-            ExtraOutcome::Stored { cas } => (b"HD", cas),
-            ExtraOutcome::Present { .. } if compares || (joins && meta.has(b'C')) => (b"EX", 0),
-            ExtraOutcome::Absent if compares => (b"NF", 0),
-            ExtraOutcome::Present { .. } | ExtraOutcome::Absent => (b"NS", 0),
-            ExtraOutcome::TooLarge if joins => (b"NS", 0),
-            ExtraOutcome::TooLarge => {
-                self.drop_old(key, true);
-                return reply(output, TOO_LARGE);
+        let outcome = self.put(key, &put, set.classic_name(meta));
+        let status = match set.status(meta, outcome) {
+            Ok(status) => status,
+            Err(line) => {
+                if outcome == ExtraOutcome::TooLarge {
+                    self.drop_old(key, true);
+                }
+                return output.push(line);
             }
-            ExtraOutcome::Full => return output.push(NO_MEMORY),
         };
-        if status == b"HD" && meta.has(b'q') {
-            return;
-        }
+        let cas = match outcome {
+            ExtraOutcome::Stored { .. } if meta.has(b'q') => return,
+            ExtraOutcome::Stored { cas } => cas,
+            _ => 0,
+        };
         let line = &mut self.core.line;
-        line.start(status);
-        for flag in scan::Words::new(meta.flags) {
-            match flag[0] {
-                b'c' => _ = line.flag(b'c', cas),
-                _ => repeat(line, flag, meta, key.bytes),
-            }
-        }
-        output.push(line.push(b"\r\n").bytes());
+        decide::meta_status(line, status, meta, key.bytes, Some(cas));
+        output.push(line.bytes());
     }
 
     fn meta_delete(&mut self, meta: &Meta<'_>, key: Key<'_>, output: &mut Output) {
@@ -270,7 +246,14 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         };
         match self.add(key, &delta) {
             Sum::Done { value, cas, expire_s } => {
-                self.meta_sum(meta, key, (value, cas, expire_s), false, output)
+                let created = false;
+                let sum = MetaSum {
+                    value,
+                    cas,
+                    expire_s,
+                    created,
+                };
+                self.meta_sum(meta, key, &sum, output)
             }
             Sum::Absent if meta.has(b'N') => self.meta_vivify_number(meta, key, &delta, output),
             Sum::Absent => {
@@ -279,17 +262,16 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             }
             Sum::Exists => self.meta_status(b"EX", meta, key.bytes, output),
             Sum::NonNumeric => output.push(NON_NUMERIC),
-            Sum::NoMemory => output.push(b"SERVER_ERROR out of memory\r\n"),
+            Sum::NoMemory => output.push(decide::NO_MEMORY_FOR_NUMBER),
         }
     }
 
     /// Stores the initial value of a number that does not exist.
     fn meta_vivify_number(&mut self, meta: &Meta<'_>, key: Key<'_>, delta: &Delta, output: &mut Output) {
-        let mut text = [0; DIGITS_MAX];
-        let text = &mut text[..digits(meta.number.initial)];
-        write_number(meta.number.initial, text);
+        let value = meta.number.initial;
+        let text = NumberText::new(value);
         let put = ExtraPut {
-            value: &[text],
+            value: &[text.digits()],
             condition: Condition::IfAbsent,
             cas: self.server.new_cas(delta.new_cas),
             track_access: true,
@@ -297,47 +279,29 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         };
         match self.partition.put_extra(self.cpu, key, &put, self.now_s) {
             ExtraOutcome::Stored { cas } => {
-                self.meta_sum(meta, key, (meta.number.initial, cas, 0), true, output)
+                let (expire_s, created) = (0, true);
+                let sum = MetaSum {
+                    value,
+                    cas,
+                    expire_s,
+                    created,
+                };
+                self.meta_sum(meta, key, &sum, output)
             }
             _ => output.push(b"SERVER_ERROR Out of memory allocating new item\r\n"),
         }
     }
 
-    /// Appends the reply to an `ma` that made the number `value`, with the item's CAS and old expiry; sets the
-    /// requested expiry.
-    fn meta_sum(
-        &mut self,
-        meta: &Meta<'_>,
-        key: Key<'_>,
-        (value, cas, mut expire_s): (u64, u64, u32),
-        created: bool,
-        output: &mut Output,
-    ) {
+    /// Appends the reply to an `ma`; sets the requested expiry.
+    fn meta_sum(&mut self, meta: &Meta<'_>, key: Key<'_>, sum: &MetaSum, output: &mut Output) {
         let (expiry_s, vivify_s) = (self.expire_s(meta.times.expiry), self.expire_s(meta.times.vivify));
         let line = &mut self.core.line;
-        match meta.has(b'v') {
-            true => line.start(b"VA ").number(digits(value) as u64),
-            false => line.start(b"HD"),
-        };
-        let before_s = expire_s;
-        for flag in scan::Words::new(meta.flags) {
-            match flag[0] {
-                b'T' => expire_s = expiry_s,
-                b'N' if created => expire_s = vivify_s,
-                b't' => time_left(line, expire_s, self.now_s),
-                b'c' => _ = line.flag(b'c', cas),
-                _ => repeat(line, flag, meta, key.bytes),
-            }
-        }
-        line.push(b"\r\n");
-        if meta.has(b'v') {
-            line.number(value).push(b"\r\n");
-        }
+        let expire_s = decide::sum_line(line, meta, key.bytes, sum, (expiry_s, vivify_s, self.now_s));
         // The reply reports a created number, whatever q says.
-        if created || !meta.has(b'q') {
+        if sum.created || !meta.has(b'q') {
             output.push(line.bytes());
         }
-        if expire_s != before_s {
+        if expire_s != sum.expire_s {
             self.partition.set_expiry(self.cpu, key, expire_s, self.now_s);
         }
     }
@@ -359,7 +323,8 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                 0 => line.push(b"-1"),
                 expire_s => line.number(u64::from(expire_s - now_s)),
             };
-            line.push(b" la=").number(u64::from(idle_s(item, now_s)));
+            line.push(b" la=")
+                .number(u64::from(now_s.saturating_sub(item.accessed_s())));
             line.push(b" cas=").number(item.cas());
             line.push(if item.is_fetched() {
                 b" fetch=yes"
@@ -379,100 +344,15 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     }
 }
 
-/// Condition under which `ms` stores, and whether a CAS number may be older than the item's.
-fn set_condition(meta: &Meta<'_>, compares: bool) -> (Condition, bool) {
-    let condition = match meta.mode {
-        b'E' => Condition::IfAbsent,
-        _ if compares => Condition::IfVersion(meta.cas),
-        b'A' | b'P' if meta.cas != 0 => Condition::IfVersion(meta.cas),
-        b'A' | b'P' | b'R' => Condition::IfPresent,
-        _ => Condition::Always,
-    };
-    // No item has CAS 0, and 0 is older than every CAS.
-    (condition, compares && meta.has(b'I') && meta.cas != 0)
-}
-
-/// Seconds since an item was last accessed.
-fn idle_s(item: ItemRef<'_>, now_s: u32) -> u32 {
-    now_s.saturating_sub(item.accessed_s())
-}
-
-/// Flag `t`: seconds left, -1 if the item never expires.
-fn time_left(line: &mut LineBuffer, expire_s: u32, now_s: u32) {
-    match expire_s {
-        0 => _ = line.push(b" t-1"),
-        _ => _ = line.flag(b't', u64::from(expire_s.wrapping_sub(now_s))),
-    }
-}
-
-/// Repeats `flag` if it is the opaque or the key flag.
-fn repeat(line: &mut LineBuffer, flag: &[u8], meta: &Meta<'_>, key: &[u8]) {
-    match flag[0] {
-        b'O' => _ = line.push(b" ").push(flag),
-        b'k' if meta.has(b'b') => {
-            let mut text = [0; TEXT_BYTES_MAX];
-            let len = base64::encode(key, &mut text);
-            line.push(b" k").push(&text[..len]).push(b" b");
-        }
-        b'k' => _ = line.push(b" k").push(key),
-        _ => {}
-    }
-}
-
-/// Writes the reply of `mg` from an item.
-struct View<'a> {
-    meta: &'a Meta<'a>,
-    key: &'a [u8],
-    now_s: u32,
-    expiry_s: u32,
-    vivify_s: u32,
-    recache_s: u32,
-    /// This request created the item.
-    created: bool,
-}
-
-impl View<'_> {
-    /// Writes the reply's line from `item` as it was before the request; returns the changes to make to it.
-    #[inline]
-    fn write(&mut self, item: ItemRef<'_>, line: &mut LineBuffer) -> Mark {
-        let meta = self.meta;
-        match meta.has(b'v') {
-            true => line.start(b"VA ").number(item.value_len() as u64),
-            false => line.start(b"HD"),
-        };
-        let mut expire_s = item.expire_s();
-        let (is_won, mut wins) = (item.is_won(), false);
-        for flag in scan::Words::new(meta.flags) {
-            match flag[0] {
-                b'T' => expire_s = self.expiry_s,
-                b'N' if self.created => (expire_s, wins) = (self.vivify_s, true),
-                b'R' => wins |= !is_won && !self.created && expire_s != 0 && expire_s < self.recache_s,
-                b's' => _ = line.flag(b's', item.value_len() as u64),
-                b't' => time_left(line, expire_s, self.now_s),
-                b'c' => _ = line.flag(b'c', item.cas()),
-                b'f' => _ = line.flag(b'f', u64::from(item.flags())),
-                b'l' => _ = line.flag(b'l', u64::from(idle_s(item, self.now_s))),
-                b'h' => _ = line.flag(b'h', u64::from(item.is_fetched())),
-                _ => repeat(line, flag, meta, self.key),
-            }
-        }
-        if is_won {
-            line.push(b" Z");
-        }
-        if item.is_stale() {
-            line.push(b" X");
-            wins |= !is_won;
-        }
-        if wins {
-            line.push(b" W");
-        }
-        line.push(b"\r\n");
-        Mark {
-            access: !meta.has(b'u'),
-            expire_s: (expire_s != item.expire_s()).then_some(expire_s),
-            won: wins.then_some(true),
-            ..Mark::default()
-        }
+/// Writes the reply's line from `item` as it was before the request; returns the changes to make to it.
+#[inline]
+fn mark_of(view: &MetaGet<'_>, item: ItemRef<'_>, line: &mut LineBuffer) -> Mark {
+    let change = view.write(&item, line);
+    Mark {
+        access: !view.meta.has(b'u'),
+        expire_s: change.expire_s,
+        won: change.wins.then_some(true),
+        ..Mark::default()
     }
 }
 

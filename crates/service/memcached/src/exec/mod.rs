@@ -18,9 +18,6 @@ use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
 use drover_store::{Hint, Key, Mark, Sharing};
 
-/// Out of memory for a value within the size limit: only in store mode, or if the limit is too large for the log.
-const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
-
 /// Appends a line.
 pub(crate) fn reply(output: &mut Output, line: &str) {
     let space = output.space(line.len() + 2);

@@ -1,9 +1,10 @@
 //! `set`, `add`, `replace`, `append`, `prepend`, `cas`.
 
-use super::{NO_MEMORY, answer, reply};
+use super::answer;
 use crate::Executor;
+use crate::decide::{store_condition, store_join, store_reply};
 use crate::detail::Seen;
-use crate::parse::{TOO_LARGE, is_too_large};
+use crate::parse::is_too_large;
 use crate::request::{Store, StoreMode};
 use crate::watch::kind;
 use drover_base::{Condition, Cpu};
@@ -16,31 +17,18 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         self.server.detail.count(key.bytes, Seen::Set);
         let put = ExtraPut {
             value: &[store.value],
-            join: join(mode),
+            join: store_join(mode),
             expire_s: self.expire_s(store.expiry),
             flags: store.flags,
             keep: matches!(mode, StoreMode::Append | StoreMode::Prepend),
-            condition: condition(mode, store.cas),
+            condition: store_condition(mode, store.cas),
             ..ExtraPut::default()
         };
         let outcome = self.put(key, &put, name(mode));
-        let line: &[u8] = match outcome {
-            ExtraOutcome::Stored { .. } => b"STORED\r\n",
-            ExtraOutcome::Present { .. } if mode == StoreMode::Cas => b"EXISTS\r\n",
-            ExtraOutcome::Absent if mode == StoreMode::Cas => b"NOT_FOUND\r\n",
-            ExtraOutcome::Present { .. } | ExtraOutcome::Absent => b"NOT_STORED\r\n",
-            // A value that grows too long by appending is not stored; memcached answers only this.
-            ExtraOutcome::TooLarge if put.join != Join::Replace => b"NOT_STORED\r\n",
-            ExtraOutcome::TooLarge => {
-                self.drop_old(key, mode == StoreMode::Set);
-                if !store.noreply {
-                    reply(output, TOO_LARGE);
-                }
-                return;
-            }
-            ExtraOutcome::Full => NO_MEMORY,
-        };
-        answer(output, store.noreply, line);
+        if matches!(outcome, ExtraOutcome::TooLarge) && put.join == Join::Replace {
+            self.drop_old(key, mode == StoreMode::Set);
+        }
+        answer(output, store.noreply, store_reply(mode, outcome));
     }
 
     /// Stores for the command `name`, and counts the outcome.
@@ -106,22 +94,5 @@ fn name(mode: StoreMode) -> &'static str {
         StoreMode::Append => "append",
         StoreMode::Prepend => "prepend",
         StoreMode::Cas => "cas",
-    }
-}
-
-fn join(mode: StoreMode) -> Join {
-    match mode {
-        StoreMode::Append => Join::Append,
-        StoreMode::Prepend => Join::Prepend,
-        _ => Join::Replace,
-    }
-}
-
-fn condition(mode: StoreMode, cas: u64) -> Condition {
-    match mode {
-        StoreMode::Set => Condition::Always,
-        StoreMode::Add => Condition::IfAbsent,
-        StoreMode::Replace | StoreMode::Append | StoreMode::Prepend => Condition::IfPresent,
-        StoreMode::Cas => Condition::IfVersion(cas),
     }
 }

@@ -68,7 +68,7 @@ const ITEM_OVERHEAD_BYTES: usize = 48 + 8 + 1 + 2;
 
 /// Whether memcached would find an item too large for a limit of `item_bytes_max`: our limit equals its limit to the
 /// byte.
-pub(crate) fn is_too_large(key_len: usize, flags: u32, value_len: usize, item_bytes_max: usize) -> bool {
+pub fn is_too_large(key_len: usize, flags: u32, value_len: usize, item_bytes_max: usize) -> bool {
     let flag_bytes = if flags == 0 { 0 } else { 4 };
     ITEM_OVERHEAD_BYTES + key_len + flag_bytes + value_len > item_bytes_max
 }

@@ -13,6 +13,7 @@ use drover_net::{Need, Output};
 use drover_store::Sharing;
 
 const OK: &str = "OK";
+const MEMLIMIT_REFUSED: &str = "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust";
 
 impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
     /// Answers the command in `line`.
@@ -270,9 +271,12 @@ fn memlimit<C: Cpu, S: Sharing>(executor: &mut Executor<'_, C, S>, words: &Line<
         Some(1_000_000_001..) => return "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
         Some(mib) => u64::from(mib) << 20,
     };
+    if executor.server.settings.gateway.is_some() {
+        return MEMLIMIT_REFUSED;
+    }
     if bytes != executor.server.memory_bytes() {
         if !executor.limit_memory(bytes) {
-            return "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust";
+            return MEMLIMIT_REFUSED;
         }
         executor.server.memory_bytes.store(bytes, Ordering::Relaxed);
     }

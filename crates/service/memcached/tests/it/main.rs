@@ -9,6 +9,5 @@ mod model;
 mod no_allocation;
 mod pieces;
 mod rings;
-mod said;
 mod transcripts;
 mod watch;

@@ -2,7 +2,7 @@
 //! (`DROVER_MEMCACHED=host:port cargo test -p drover-memcached --test it -- --ignored transcripts::`).
 
 use crate::bed::{Bed, Client};
-use crate::said::{self, Case, with_crlf};
+use drover_testkit::conversations::{self as said, Case, with_crlf};
 use std::io::{Read, Write};
 
 /// Checks the cases of one file.

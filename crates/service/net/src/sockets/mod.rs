@@ -269,6 +269,11 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
+    /// Closes the connection of a pending reply that will never come. Replies that were not written yet are lost.
+    pub fn give_up(&mut self, pending_reply: PendingReply) {
+        self.close(Token(pending_reply.connection));
+    }
+
     /// Notifies a connection that waits for a [notification](Need::Notification): it gets a turn in the next step.
     /// Returns false if it is gone or waits for something else.
     pub fn notify(&mut self, token: Token) -> bool {

@@ -1,5 +1,6 @@
 use super::{Case, case};
 
+/// Meta commands.
 pub const META: &[Case] = &[
     case("mn", &[("mn|", "MN|"), ("mn whatever|", "MN|")]),
     case(

@@ -1,5 +1,6 @@
 use super::{Case, case, last};
 
+/// Commands of the text protocol.
 pub const CLASSIC: &[Case] = &[
     case(
         "set and get",

@@ -2,6 +2,7 @@ use super::{Case, case, last};
 
 const BAD: &str = "CLIENT_ERROR bad command line format|";
 
+/// What is no command.
 pub const MALFORMED: &[Case] = &[
     case(
         "nothing known",

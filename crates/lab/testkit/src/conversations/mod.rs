@@ -1,4 +1,4 @@
-//! The conversations.
+//! Conversations of memcached's clients with a server, to the byte: all but [`OURS`] can be had with memcached itself.
 
 mod classic;
 mod malformed;

@@ -1,0 +1,235 @@
+//! `serve --connect ADDR`: a gateway, which answers memcached's clients from the service at another address.
+
+use super::memcached::{Items, Memcached, unix_time_s};
+use super::ops::{self, Files};
+use super::run::{Running, Start};
+use super::settings::Settings;
+use super::ways;
+use super::worker::{Worker, WorkerStart};
+use crate::admin::{HostingSnapshot, Snapshot, SocketStats, Source};
+use crate::exit::{self, Failure};
+use drover_base::{Cpu, HashSeed, Ns};
+use drover_client::{Fabric, Service as Remote};
+use drover_control::{ControlAddr, ControlListener};
+use drover_gateway::{Backend, OnContext, refusals};
+use drover_kv::{
+    ConnectError, ConnectOptions, Facts, OnCore, Service, ServiceStats, StartError, System, SystemJob,
+    SystemTable, connect, dials,
+};
+use drover_mem::NativeCpu;
+use drover_memcached::GatewayInfo;
+use drover_net::Listener;
+use drover_shards::{Hello, ThreadGroup, wait_for_all};
+use drover_verbs::{Context, Device, Provider, Waker};
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time for each step of connecting.
+const PATIENCE: Ns = Ns::from_s(5);
+/// Operations in flight per worker and shard that a worker asks for.
+const WINDOW: usize = 64;
+
+/// A gateway that is to start.
+pub(super) struct Gateway<'a, T> {
+    settings: &'a Settings,
+    addr: ControlAddr,
+    system: T,
+    shard_count: usize,
+    sockets: Vec<Listener>,
+}
+
+impl<'a, T: SystemTable> Gateway<'a, T> {
+    /// Opens sockets, and asks the server at `addr` for its system.
+    ///
+    /// # Errors
+    /// Nobody answers there, the table has no such system, or a socket cannot be opened.
+    pub(super) fn prepare(settings: &'a Settings, addr: &str) -> Result<(Fabric, Gateway<'a, T>), Failure> {
+        let addr: ControlAddr = addr.parse().map_err(|error| Failure::new(exit::USAGE, error))?;
+        let sockets = ways::open_all(settings, ops::inherited()?)?;
+        if sockets.is_empty() {
+            let text = "--connect: a gateway without -p and -s serves nobody";
+            return Err(Failure::new(exit::USAGE, text));
+        }
+        let no_server =
+            |error: ConnectError| Failure::new(exit::UNAVAILABLE, format!("--connect {addr}: {error}"));
+        let remote = Remote::<T>::at(addr.clone(), PATIENCE).map_err(no_server)?;
+        let fabric = Fabric::towards(&addr).map_err(|error| Failure::new(exit::USAGE, error))?;
+        let gateway = Gateway {
+            settings,
+            system: remote.system(),
+            shard_count: remote.shard_count(),
+            sockets,
+            addr,
+        };
+        Ok((fabric, gateway))
+    }
+}
+
+impl<T: SystemTable> Start for Gateway<'_, T> {
+    fn socket_addresses(&self) -> Vec<String> {
+        let addresses = self.sockets.iter().map(Listener::address);
+        addresses.map(|address| format!("memcached {address}")).collect()
+    }
+
+    fn start<P: Provider<Cpu = NativeCpu>>(
+        self,
+        device: &P::Device,
+        _: Vec<ControlListener>,
+        on_core: OnCore,
+        files: Arc<Files>,
+    ) -> Result<Box<dyn Running>, Failure> {
+        let facts = self.system.facts();
+        let offers = facts.offers.operations;
+        let info = GatewayInfo {
+            system: facts.name.to_owned(),
+            address: self.addr.to_string(),
+            refuses: refusals(&offers),
+        };
+        tracing::info!(
+            "gateway to {} at {}; refuses {}",
+            info.system,
+            info.address,
+            info.refuses
+        );
+        let (cpu, now_unix_s) = (NativeCpu::new(0), unix_time_s());
+        let started = cpu.refresh();
+        let memcached = Memcached::new(
+            self.settings,
+            files,
+            HashSeed::new(cpu.random(), cpu.random()),
+            (now_unix_s, 0),
+            Items::Elsewhere(info),
+            self.sockets,
+        );
+        let memcached =
+            Arc::new(memcached.map_err(|error| Failure::new(exit::OS_ERROR, format!("sockets: {error}")))?);
+        let start = WorkerStart {
+            memcached: memcached.clone(),
+            worker_count: self.settings.capacity.threads.value,
+            offers,
+            item_bytes_max: self.settings.capacity.max_item_bytes.value,
+            started,
+            start_unix_s: now_unix_s,
+        };
+        let on_core = Arc::new(on_core);
+        let mut group = ThreadGroup::new()?;
+        let mut starting = Vec::new();
+        for index in 0..start.worker_count {
+            let (device, on_core, start) = (device.clone(), on_core.clone(), start.clone());
+            let (system, addr, shard_count) = (self.system, self.addr.clone(), self.shard_count);
+            let idle = super::plan::idle_of(self.settings);
+            let work = move |hello: &Hello<Waker>| {
+                on_core(index);
+                let name = || format!("gateway worker {index}");
+                let opened = device.context().map_err(StartError::from).and_then(|ctx| {
+                    let ctx: Rc<P::Context> = Rc::new(ctx);
+                    let open = Open::<P> {
+                        ctx: ctx.clone(),
+                        addr: &addr,
+                        shard_count,
+                    };
+                    let backend = system.run(open).map_err(|error| StartError::Thread {
+                        name: name(),
+                        reason: format!("{addr}: {error}"),
+                    })?;
+                    let worker = Worker::new(&start, index, ctx.waker(), backend);
+                    let worker = worker.map_err(|source| StartError::System {
+                        what: "sockets",
+                        source,
+                    })?;
+                    Ok((ctx, worker))
+                });
+                match opened {
+                    Ok((ctx, worker)) => worker.run::<P>(&ctx, idle, hello),
+                    Err(error) => {
+                        hello.say(Err(error));
+                        Ok(())
+                    }
+                }
+            };
+            starting.push(group.start(format!("drover-gateway-{index}"), work));
+        }
+        let (stoppers, result) = wait_for_all(starting);
+        stoppers.into_iter().for_each(|stopper| group.stop_by(stopper));
+        result.map_err(|(_, error)| error)?;
+        Ok(Box::new(Gateways {
+            group,
+            sockets: memcached.front(),
+            facts,
+            started,
+        }))
+    }
+}
+
+/// Opens the client of a worker.
+struct Open<'a, P: Provider> {
+    ctx: Rc<P::Context>,
+    addr: &'a ControlAddr,
+    shard_count: usize,
+}
+
+impl<P: Provider> SystemJob for Open<'_, P> {
+    type Answer = Result<Box<dyn Backend>, ConnectError>;
+
+    fn run<S: System>(self) -> Self::Answer {
+        let options = ConnectOptions {
+            window: WINDOW,
+            ..ConnectOptions::default()
+        };
+        let dials = dials(&S::FACTS, self.addr, self.shard_count, None);
+        let client: S::Client<P> = connect::<P, _>(&self.ctx, dials, &options, PATIENCE)?;
+        Ok(Box::new(OnContext::<P, _>::new(self.ctx, client)))
+    }
+}
+
+/// A gateway that runs.
+struct Gateways {
+    group: ThreadGroup,
+    sockets: SocketStats,
+    facts: &'static Facts,
+    started: Ns,
+}
+
+impl Service for Gateways {
+    fn ended(&self) -> BorrowedFd<'_> {
+        self.group.ended()
+    }
+
+    fn why(&self) -> String {
+        self.group.why().unwrap_or_else(|| "it was stopped".to_owned())
+    }
+
+    fn counters(&self, _: Duration) -> Result<Vec<Vec<u64>>, String> {
+        Err(format!("the counters of {} are its server's", self.facts.name))
+    }
+
+    fn stop(mut self: Box<Self>) {
+        self.group.stop();
+    }
+}
+
+impl Source for Gateways {
+    fn snapshot(&self, _: Duration) -> Result<Snapshot, String> {
+        Ok(Snapshot::Hosting(Box::new(HostingSnapshot {
+            service: ServiceStats {
+                uptime_s: NativeCpu::new(0).refresh().since(self.started).as_s(),
+                ..ServiceStats::default()
+            },
+            sockets: self.sockets.read(),
+            ..HostingSnapshot::default()
+        })))
+    }
+}
+
+impl Running for Gateways {
+    fn service(&self) -> &dyn Service {
+        self
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), Failure> {
+        Service::stop(self);
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! [`Errand`]: a command under way, with all that it needs between two answers of the system.
+
+use crate::command::{Memo, Step};
+use drover_base::KeyHash;
+use drover_kv::{Op, OwnedOp};
+use drover_memcached::decide::meta_key;
+use drover_memcached::forward::{Message, What};
+use drover_memcached::request::{Fetch, Request};
+use drover_net::PendingReply;
+
+/// A longer message does not stay in the memory of an errand that has ended.
+const KEPT_BYTES: usize = 16 << 10;
+
+/// Index of an errand; [`NONE`]: no errand.
+pub(crate) type Slot = u32;
+pub(crate) const NONE: Slot = Slot::MAX;
+
+/// Where an errand stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// The slot is free.
+    Free,
+    /// It has not begun.
+    New,
+    /// It waits for another errand about its key.
+    Waiting,
+    /// It has lost its condition, and begins anew after some polls.
+    Resting,
+    /// Its operation is in [`Errand::held`] and could not be submitted yet.
+    Held(Step),
+    /// The system has its operation.
+    Asked(Step),
+}
+
+/// A command under way.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    pub(crate) state: State,
+    /// Place of the reply; `None` once it has been given.
+    pub(crate) pending: Option<PendingReply>,
+    pub(crate) hash: KeyHash,
+    /// Key, decoded.
+    pub(crate) key: Vec<u8>,
+    /// Fetch of one key; `None`: the message is a request.
+    fetch: Option<Fetch>,
+    /// The client's request, with head.
+    message: Vec<u8>,
+    pub(crate) memo: Memo,
+    /// Number of times that it has begun.
+    pub(crate) tries: u32,
+    /// Others about its key wait for its end.
+    pub(crate) blocks: bool,
+    /// First and last that wait for this one, and the one behind it in the same queue.
+    pub(crate) first_waiting: Slot,
+    pub(crate) last_waiting: Slot,
+    pub(crate) next_waiting: Slot,
+    pub(crate) held: OwnedOp,
+}
+
+impl Errand {
+    pub(crate) fn new() -> Errand {
+        Errand {
+            state: State::Free,
+            pending: None,
+            hash: KeyHash::default(),
+            key: Vec::new(),
+            fetch: None,
+            message: Vec::new(),
+            memo: Memo::default(),
+            tries: 0,
+            blocks: false,
+            first_waiting: NONE,
+            last_waiting: NONE,
+            next_waiting: NONE,
+            held: no_op(),
+        }
+    }
+
+    /// Takes over the message that is the concatenation of `pieces`; returns whether it is well-formed and about a key.
+    pub(crate) fn take(&mut self, pending: PendingReply, pieces: &[&[u8]]) -> bool {
+        self.message.clear();
+        for piece in pieces {
+            self.message.extend_from_slice(piece);
+        }
+        (self.pending, self.memo, self.tries) = (Some(pending), Memo::default(), 0);
+        let Some(message) = Message::of(&self.message) else {
+            return false;
+        };
+        self.hash = message.hash;
+        self.key.clear();
+        (self.state, self.fetch) = (State::New, None);
+        match message.what {
+            What::Fetch(fetch, key) => {
+                self.fetch = Some(fetch);
+                self.key.extend_from_slice(key);
+            }
+            What::TooLarge { key, .. } => self.key.extend_from_slice(key),
+            What::Request(Request::Meta(ref meta)) => meta_key(meta, |key| self.key.extend_from_slice(key)),
+            What::Request(
+                Request::Delete { key, .. } | Request::Arithmetic { key, .. } | Request::Touch { key, .. },
+            ) => self.key.extend_from_slice(key),
+            What::Request(Request::Store(ref store)) => self.key.extend_from_slice(store.key),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The command and its key.
+    pub(crate) fn command(&self) -> (What<'_>, &[u8]) {
+        let what = match self.fetch {
+            Some(fetch) => What::Fetch(fetch, &self.key),
+            None => {
+                let message = Message::of(&self.message).expect("it was well-formed when it was taken over");
+                message.what
+            }
+        };
+        (what, &self.key)
+    }
+
+    /// Gives up memory that few errands need.
+    pub(crate) fn release(&mut self) {
+        self.state = State::Free;
+        if self.message.capacity() > KEPT_BYTES {
+            self.message = Vec::new();
+            self.held = no_op();
+        }
+    }
+
+    /// Takes the first that waits for this one; the others follow it.
+    pub(crate) fn take_waiting(&mut self) -> Slot {
+        self.last_waiting = NONE;
+        std::mem::replace(&mut self.first_waiting, NONE)
+    }
+}
+
+/// An operation that takes no memory.
+pub(crate) fn no_op() -> OwnedOp {
+    OwnedOp::new(&Op::Get { key: b"" })
+}

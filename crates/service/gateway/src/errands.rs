@@ -1,0 +1,550 @@
+//! [`Errands`]: all commands of a worker that are under way.
+//!
+//! ```text
+//! session --send--> errand --submit--> system
+//! sockets <--fill-- errand <---poll--- system
+//! ```
+//! A command that is one operation is submitted at once: the system keeps the order of one client's operations on a key.
+//! One that reads, decides and then writes *blocks* its key: later commands of this worker about that key wait for its
+//! end, so that a client's pipelined commands take effect in order, and do not make each other lose their conditions.
+
+use crate::backend::Backend;
+use crate::command::{Action, Reply, Step, Terms, Turn, is_one_operation, is_silent};
+use crate::errand::{Errand, NONE, Slot, State, no_op};
+use drover_base::{KeyHash, Ns, Rng};
+use drover_kv::{Completion, OperationOffers, Outcome, Refusal, SubmitError};
+use drover_memcached::{CoreRouter, Counters, RouteFull};
+use drover_net::PendingReply;
+use std::collections::VecDeque;
+
+/// How often a command reads its item anew because that has changed before the write: tenths of a second, longer than
+/// processors take from a thread.
+pub const TRIES_MAX: u32 = 10_000;
+/// Logarithm of the most polls that it waits before it does.
+const RESTS_LOG_MAX: u32 = 6;
+/// Reply to a command that has lost its condition that often.
+const BUSY: &[u8] = b"SERVER_ERROR busy\r\n";
+const MALFORMED: &[u8] = b"SERVER_ERROR malformed message between cores\r\n";
+/// Longer replies leave no memory behind.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// What is to be done with a pending reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer<'a> {
+    /// Its bytes, which may be none.
+    Reply(&'a [u8]),
+    /// There is no true reply: the connection is to be closed.
+    Close,
+}
+
+/// Receives the answers of [`Errands`].
+pub type Fill<'f> = dyn FnMut(PendingReply, Answer<'_>) + 'f;
+
+/// Options of a worker's errands.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewayOptions {
+    /// Index of the worker.
+    pub worker: usize,
+    /// Number of workers of the gateway.
+    pub worker_count: usize,
+    /// Most commands under way at a time, at least 1.
+    pub capacity: usize,
+    /// What the system offers.
+    pub offers: OperationOffers,
+    /// `-I`: longest item as memcached counts it, bytes.
+    pub item_bytes_max: usize,
+    /// When `now_s` is 0, seconds since 1970.
+    pub start_unix_s: u64,
+    /// Seed of the time that commands wait which have lost their condition; each worker of all gateways has its own.
+    pub seed: u64,
+}
+
+/// The commands of one worker that are under way, and the client that executes them. It is the
+/// [router](CoreRouter) of the worker's sessions, to which every key is another core's.
+pub struct Errands {
+    backend: Box<dyn Backend>,
+    slots: Vec<Errand>,
+    free: Vec<Slot>,
+    /// Those that block their keys.
+    blocking: Vec<Slot>,
+    /// Those that can go on as soon as the client accepts their operations, in order.
+    ready: VecDeque<Slot>,
+    /// Those that have lost their condition, and the number of polls after which they read anew. Without a wait, one of two
+    /// workers whose operations reach a server in step would lose for ever.
+    resting: Vec<(Slot, u32)>,
+    rng: Rng,
+    terms: Terms,
+    reply: Reply,
+    value: Vec<u8>,
+    /// Replies that were known at once; the sessions have not reserved their places yet.
+    staged: Vec<(PendingReply, Option<usize>)>,
+    staged_bytes: Vec<u8>,
+    counters: Counters,
+    own: usize,
+    core_count: usize,
+    /// A command found no free slot since [`has_space_again`](Errands::has_space_again) was last true.
+    refused: bool,
+    /// Operations were submitted since the last poll.
+    submitted: bool,
+}
+
+impl Errands {
+    /// Creates the errands of a worker whose commands `backend` executes.
+    pub fn new(backend: Box<dyn Backend>, options: &GatewayOptions) -> Errands {
+        let capacity = options.capacity.max(1);
+        Errands {
+            backend,
+            slots: (0..capacity).map(|_| Errand::new()).collect(),
+            free: (0..capacity as Slot).rev().collect(),
+            blocking: Vec::with_capacity(capacity),
+            ready: VecDeque::with_capacity(capacity),
+            resting: Vec::with_capacity(capacity),
+            rng: Rng::new(options.seed, options.worker as u64, 0),
+            terms: Terms {
+                offers: options.offers,
+                item_bytes_max: options.item_bytes_max,
+                start_unix_s: options.start_unix_s,
+                now_s: 1,
+            },
+            reply: Reply::default(),
+            value: Vec::new(),
+            staged: Vec::with_capacity(capacity),
+            staged_bytes: Vec::new(),
+            counters: Counters::default(),
+            own: options.worker,
+            core_count: options.worker_count + 1,
+            refused: false,
+            submitted: false,
+        }
+    }
+
+    /// Sets the time for expiry: seconds since [`GatewayOptions::start_unix_s`], at least 1.
+    pub fn set_now_s(&mut self, now_s: u32) {
+        self.terms.now_s = now_s;
+    }
+
+    /// Takes the answers of the system, and asks on. Calls `fill` with every reply that is known, those that were known when
+    /// the command was sent, too. Returns whether anything happened.
+    pub fn poll(&mut self, fill: &mut Fill<'_>) -> bool {
+        self.fill_staged(fill);
+        self.submitted = false;
+        let Errands {
+            backend,
+            slots,
+            free,
+            blocking,
+            ready,
+            resting,
+            rng,
+            terms,
+            reply,
+            value,
+            counters,
+            ..
+        } = self;
+        let mut rest = Rest {
+            slots,
+            free,
+            blocking,
+            ready,
+            resting,
+            rng,
+            terms,
+            reply,
+            value,
+            counters,
+        };
+        let finished = backend.poll(&mut |completion: Completion<'_>| {
+            rest.completed(completion.token as Slot, &completion.outcome, true, fill);
+        });
+        self.rest().wake();
+        self.pump(fill);
+        finished > 0 || self.is_busy()
+    }
+
+    /// Gives the replies that were known when their commands were sent, once the sessions have their places.
+    pub fn fill_staged(&mut self, fill: &mut Fill<'_>) {
+        let mut start = 0;
+        for (pending, end) in self.staged.drain(..) {
+            match end {
+                Some(end) => {
+                    fill(pending, Answer::Reply(&self.staged_bytes[start..end]));
+                    start = end;
+                }
+                None => fill(pending, Answer::Close),
+            }
+        }
+        self.staged_bytes.clear();
+    }
+
+    /// Whether the next [`poll`](Errands::poll) has something to do, although nothing may have arrived.
+    pub fn is_busy(&self) -> bool {
+        self.submitted || !self.resting.is_empty()
+    }
+
+    /// Number of commands under way.
+    pub fn under_way(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Time by which [`poll`](Errands::poll) must be called again even if nothing arrives.
+    pub fn next_timer(&self) -> Ns {
+        self.backend.next_timer()
+    }
+
+    /// Whether a command had found no space, and there is some now. True once for each such time.
+    pub fn has_space_again(&mut self) -> bool {
+        let again = self.refused && !self.free.is_empty();
+        self.refused &= !again;
+        again
+    }
+
+    /// Takes what the commands have counted since the last call; `None` if that is nothing.
+    pub fn take_counters(&mut self) -> Option<Counters> {
+        let counters = std::mem::take(&mut self.counters);
+        (counters != Counters::default()).then_some(counters)
+    }
+
+    fn rest(&mut self) -> Rest<'_> {
+        Rest {
+            slots: &mut self.slots,
+            free: &mut self.free,
+            blocking: &mut self.blocking,
+            ready: &mut self.ready,
+            resting: &mut self.resting,
+            rng: &mut self.rng,
+            terms: &self.terms,
+            reply: &mut self.reply,
+            value: &mut self.value,
+            counters: &mut self.counters,
+        }
+    }
+
+    /// Submits what is ready, in order, as long as the client accepts it.
+    fn pump(&mut self, fill: &mut Fill<'_>) {
+        while let Some(slot) = self.ready.pop_front() {
+            if !self.go_on(slot, fill) {
+                return self.ready.push_front(slot);
+            }
+        }
+    }
+
+    /// Begins an errand, or submits the operation that it holds; returns whether the client had space.
+    fn go_on(&mut self, slot: Slot, fill: &mut Fill<'_>) -> bool {
+        let errand = &mut self.slots[slot as usize];
+        let State::Held(step) = errand.state else {
+            if errand.state == State::New && !self.rest().admit(slot) {
+                return true; // It waits for another one.
+            }
+            self.rest().begin(slot, fill);
+            return match self.slots[slot as usize].state {
+                State::Held(_) => self.go_on(slot, fill),
+                _ => true,
+            };
+        };
+        let submitted = self.backend.submit(&errand.held.as_op(), u64::from(slot));
+        let refusal = match submitted {
+            Ok(()) => {
+                errand.state = State::Asked(step);
+                self.submitted = true;
+                return true;
+            }
+            Err(SubmitError::WindowFull) => return false,
+            Err(SubmitError::TooLarge) => Refusal::TooLarge,
+            Err(SubmitError::BadKey) => Refusal::BadRequest,
+            Err(_) => Refusal::Unavailable,
+        };
+        errand.state = State::Asked(step);
+        self.rest()
+            .completed(slot, &Outcome::Refused(refusal), false, fill);
+        match self.ready.back() {
+            // It holds another operation: at once, before others about its key.
+            Some(&last) if last == slot && matches!(self.slots[slot as usize].state, State::Held(_)) => {
+                self.ready.pop_back();
+                self.go_on(slot, fill)
+            }
+            _ => true,
+        }
+    }
+
+    /// Begins the errand in a new slot, or leaves it until its turn.
+    fn start(&mut self, slot: Slot) {
+        if !self.ready.is_empty() {
+            return self.ready.push_back(slot);
+        }
+        let (mut staged, mut bytes) = (
+            std::mem::take(&mut self.staged),
+            std::mem::take(&mut self.staged_bytes),
+        );
+        let accepted = self.go_on(slot, &mut |pending, answer| {
+            stage(&mut staged, &mut bytes, pending, answer)
+        });
+        (self.staged, self.staged_bytes) = (staged, bytes);
+        if !accepted {
+            self.ready.push_back(slot);
+        }
+    }
+}
+
+fn stage(
+    staged: &mut Vec<(PendingReply, Option<usize>)>,
+    bytes: &mut Vec<u8>,
+    pending: PendingReply,
+    answer: Answer<'_>,
+) {
+    match answer {
+        Answer::Reply(reply) => {
+            bytes.extend_from_slice(reply);
+            staged.push((pending, Some(bytes.len())));
+        }
+        Answer::Close => staged.push((pending, None)),
+    }
+}
+
+impl CoreRouter for Errands {
+    fn core_count(&self) -> usize {
+        self.core_count
+    }
+
+    fn own(&self) -> usize {
+        self.own
+    }
+
+    /// No worker of the gateway: the system.
+    fn core_of(&self, _: KeyHash) -> usize {
+        self.core_count - 1
+    }
+
+    /// Keys of a fetch are errands of their own.
+    fn has_space(&mut self, _: usize, _: usize) -> bool {
+        false
+    }
+
+    fn send(&mut self, core: usize, pending: PendingReply, pieces: &[&[u8]]) -> Result<(), RouteFull> {
+        if core != self.core_count - 1 {
+            stage(
+                &mut self.staged,
+                &mut self.staged_bytes,
+                pending,
+                Answer::Reply(b""),
+            );
+            return Ok(());
+        }
+        let Some(slot) = self.free.pop() else {
+            self.refused = true;
+            return Err(RouteFull);
+        };
+        if self.slots[slot as usize].take(pending, pieces) {
+            self.start(slot);
+        } else {
+            self.free.push(slot);
+            stage(
+                &mut self.staged,
+                &mut self.staged_bytes,
+                pending,
+                Answer::Reply(MALFORMED),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// All but the client, which lends its completions meanwhile.
+struct Rest<'e> {
+    slots: &'e mut Vec<Errand>,
+    free: &'e mut Vec<Slot>,
+    blocking: &'e mut Vec<Slot>,
+    ready: &'e mut VecDeque<Slot>,
+    resting: &'e mut Vec<(Slot, u32)>,
+    rng: &'e mut Rng,
+    terms: &'e Terms,
+    reply: &'e mut Reply,
+    value: &'e mut Vec<u8>,
+    counters: &'e mut Counters,
+}
+
+/// What an errand does next, without its operation.
+enum Next {
+    Hold(Step),
+    ReplyThenHold(Step),
+    Reply,
+    Again,
+    Close,
+}
+
+impl Rest<'_> {
+    /// Whether a new errand may begin; if not, it waits for the one that blocks its key.
+    fn admit(&mut self, slot: Slot) -> bool {
+        let hash = self.slots[slot as usize].hash;
+        let blocker = self
+            .blocking
+            .iter()
+            .copied()
+            .find(|&other| self.slots[other as usize].hash == hash);
+        let Some(blocker) = blocker else {
+            let errand = &mut self.slots[slot as usize];
+            errand.blocks = !is_one_operation(&errand.command().0);
+            if errand.blocks {
+                self.blocking.push(slot);
+            }
+            return true;
+        };
+        let errand = &mut self.slots[slot as usize];
+        (errand.state, errand.next_waiting) = (State::Waiting, NONE);
+        let last = std::mem::replace(&mut self.slots[blocker as usize].last_waiting, slot);
+        match last {
+            NONE => self.slots[blocker as usize].first_waiting = slot,
+            last => self.slots[last as usize].next_waiting = slot,
+        }
+        false
+    }
+
+    fn begin(&mut self, slot: Slot, fill: &mut Fill<'_>) {
+        let next = self.decide(slot, None);
+        self.act(slot, next, fill);
+    }
+
+    /// An operation has ended. `late`: others about its key may have been submitted since it was.
+    fn completed(&mut self, slot: Slot, outcome: &Outcome<'_>, late: bool, fill: &mut Fill<'_>) {
+        let State::Asked(step) = self.slots[slot as usize].state else {
+            debug_assert!(false, "a completion without an operation");
+            return;
+        };
+        let next = match self.decide(slot, Some((step, outcome))) {
+            Next::ReplyThenHold(Step::Drop) if late && !self.is_last_about_its_key(slot) => Next::Reply,
+            next => next,
+        };
+        let holds = matches!(next, Next::Hold(_) | Next::ReplyThenHold(_));
+        self.act(slot, next, fill);
+        if holds {
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// Whether no other errand that has begun is about the key of this one.
+    fn is_last_about_its_key(&self, slot: Slot) -> bool {
+        let own = &self.slots[slot as usize];
+        let others = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|&(other, _)| other != slot as usize);
+        own.blocks
+            || others
+                .filter(|(_, other)| other.state != State::Free)
+                .all(|(_, other)| other.hash != own.hash)
+    }
+
+    /// Decides what is next: at the beginning, or after an outcome. Keeps the operation.
+    fn decide(&mut self, slot: Slot, ended: Option<(Step, &Outcome<'_>)>) -> Next {
+        let errand = &mut self.slots[slot as usize];
+        let mut held = std::mem::replace(&mut errand.held, no_op());
+        let mut memo = errand.memo;
+        let (what, key) = errand.command();
+        self.reply.bytes.clear();
+        let mut turn = Turn {
+            terms: self.terms,
+            key,
+            memo: &mut memo,
+            reply: self.reply,
+            counters: self.counters,
+        };
+        let action = match ended {
+            None => turn.begin(&what),
+            Some((step, outcome)) => turn.proceed(&what, step, outcome, self.value),
+        };
+        let next = match action {
+            Action::Ask(step, ref op) => {
+                held.replace(op);
+                Next::Hold(step)
+            }
+            Action::ReplyThenAsk(step, ref op) => {
+                held.replace(op);
+                Next::ReplyThenHold(step)
+            }
+            Action::Reply => Next::Reply,
+            Action::Again => Next::Again,
+            Action::Close => Next::Close,
+        };
+        (errand.held, errand.memo) = (held, memo);
+        next
+    }
+
+    fn act(&mut self, slot: Slot, next: Next, fill: &mut Fill<'_>) {
+        match next {
+            Next::Hold(step) => self.slots[slot as usize].state = State::Held(step),
+            Next::ReplyThenHold(step) => {
+                self.answer(slot, fill);
+                self.slots[slot as usize].state = State::Held(step);
+            }
+            Next::Reply => {
+                self.answer(slot, fill);
+                self.end(slot);
+            }
+            Next::Close => {
+                if let Some(pending) = self.slots[slot as usize].pending.take() {
+                    fill(pending, Answer::Close);
+                }
+                self.end(slot);
+            }
+            Next::Again => {
+                let errand = &mut self.slots[slot as usize];
+                errand.tries += 1;
+                if errand.tries >= TRIES_MAX {
+                    self.reply.bytes.clear();
+                    if !is_silent(&self.slots[slot as usize].command().0) {
+                        self.reply.bytes.extend_from_slice(BUSY);
+                    }
+                    self.answer(slot, fill);
+                    return self.end(slot);
+                }
+                errand.state = State::Resting;
+                let most = 1 << errand.tries.min(RESTS_LOG_MAX);
+                self.resting.push((slot, (self.rng.next_u64() % most) as u32));
+            }
+        }
+    }
+
+    /// A poll is over: those that have rested long enough read anew.
+    fn wake(&mut self) {
+        let Rest { resting, ready, .. } = self;
+        resting.retain_mut(|(slot, polls)| {
+            let is_over = *polls == 0;
+            *polls = polls.saturating_sub(1);
+            if is_over {
+                ready.push_back(*slot);
+            }
+            !is_over
+        });
+    }
+
+    fn answer(&mut self, slot: Slot, fill: &mut Fill<'_>) {
+        if let Some(pending) = self.slots[slot as usize].pending.take() {
+            fill(pending, Answer::Reply(&self.reply.bytes));
+        }
+        if self.reply.bytes.capacity() > KEPT_BYTES {
+            self.reply.bytes = Vec::new();
+        }
+    }
+
+    /// Frees the slot, and lets those go on that waited for it.
+    fn end(&mut self, slot: Slot) {
+        let errand = &mut self.slots[slot as usize];
+        errand.release();
+        self.free.push(slot);
+        if !std::mem::take(&mut errand.blocks) {
+            return;
+        }
+        self.blocking.retain(|&other| other != slot);
+        // In order, and before all that is ready: what is there about the same key came later.
+        let mut waiting = self.slots[slot as usize].take_waiting();
+        let mut place = 0;
+        while waiting != NONE {
+            let errand = &mut self.slots[waiting as usize];
+            errand.state = State::New;
+            let next = std::mem::replace(&mut errand.next_waiting, NONE);
+            self.ready.insert(place, waiting);
+            (place, waiting) = (place + 1, next);
+        }
+    }
+}
