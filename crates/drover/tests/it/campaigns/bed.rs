@@ -127,7 +127,10 @@ impl Bed {
             .expect("the binary starts");
         let text = String::from_utf8_lossy(&out.stdout);
         let mut evictions = text.lines().filter_map(|line| line.strip_prefix("evictions "));
-        assert!(out.status.success() && evictions.all(|count| count == "0"), "{out:?}");
+        assert!(
+            out.status.success() && evictions.all(|count| count == "0"),
+            "{out:?}"
+        );
     }
 
     /// Checks that no process holds more than at its first check. Resources of a session that has ended may be freed a

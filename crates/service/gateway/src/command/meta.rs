@@ -345,11 +345,11 @@ impl<'a> Turn<'a, '_> {
 
     /// Expiry of a number that an `ma` creates: of flags `T` and `N` the later one in the command counts.
     fn created_expiry(&self, meta: &Meta<'_>) -> Expiry {
-        let letters = meta
+        let mut letters = meta
             .flags
             .split(|&byte| byte == b' ')
             .filter_map(|flag| flag.first());
-        match letters.filter(|letter| matches!(letter, b'N' | b'T')).last() {
+        match letters.rfind(|letter| matches!(letter, b'N' | b'T')) {
             Some(b'T') => meta.times.expiry,
             _ => meta.times.vivify,
         }
