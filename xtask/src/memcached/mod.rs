@@ -8,6 +8,7 @@ pub mod differ;
 pub mod hitrate;
 mod load;
 pub mod newest;
+mod over;
 mod server;
 mod source;
 pub mod suite;

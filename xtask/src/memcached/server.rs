@@ -48,6 +48,24 @@ impl Kind {
         }
     }
 
+    /// As [`words`](Kind::words), of a gateway to the service that [`service_words`](Kind::service_words) starts.
+    pub fn gateway_words(&self) -> Vec<String> {
+        let mut words = self.words();
+        for word in &mut words {
+            if word == "--fabric" {
+                *word = "--connect".to_string();
+            }
+        }
+        words
+    }
+
+    /// The command of a service of `system` without a port for memcached's clients.
+    pub fn service_words(&self, system: &str) -> Vec<String> {
+        let mut words = self.words();
+        words.extend(["--system", system, "-p", "0", "-t", "1", "-m", "256"].map(str::to_string));
+        words
+    }
+
     /// Flag that allows memcached to run as root.
     fn as_root(&self) -> &'static [&'static str] {
         match self {

@@ -1,5 +1,6 @@
 //! Runs memcached's own tests against a server: [`table`](super::table) lists each test file and its expected result.
 
+use super::over;
 use super::server::{Kind, Server};
 use super::table::{Fit, Line, TABLE};
 use super::{folder, source};
@@ -29,6 +30,9 @@ pub struct Args {
     /// Run inapplicable files too: they must fail, or the table is wrong
     #[arg(long)]
     pub all: bool,
+    /// Run against a gateway (`serve --connect`) to a service of this system
+    #[arg(long, value_name = "SYSTEM")]
+    pub over: Option<String>,
 }
 
 impl Args {
@@ -39,6 +43,7 @@ impl Args {
             only: None,
             jobs: 8,
             all: false,
+            over: None,
         }
     }
 }
@@ -114,13 +119,21 @@ fn suite(args: &Args) -> StepResult {
     let kind = Kind::named(&args.server)?;
     every_file_is_listed(&place)?;
     let wanted = |line: &&Line| args.only.as_ref().is_none_or(|part| line.file.contains(part));
-    let lines: Vec<&'static Line> = TABLE
+    let table = match args.over {
+        Some(_) => over::TABLE,
+        None => TABLE,
+    };
+    let lines: Vec<&'static Line> = table
         .iter()
         .filter(wanted)
         .filter(|line| is_run(line, &kind, args))
         .collect();
-    let outcomes = run_all(&lines, &kind, &place, args.jobs);
-    Ok(sum_up(&outcomes, &kind))
+    let over = args.over.as_deref();
+    let outcomes = run_all(&lines, &kind, over, &place, args.jobs);
+    if let Some(system) = over {
+        println!("through a gateway to --system {system}:");
+    }
+    Ok(sum_up(&outcomes, &kind, table))
 }
 
 /// Prepares source and tools; CI runs it in parallel with its builds.
@@ -177,13 +190,19 @@ fn every_file_is_listed(place: &Path) -> StepResult {
     }
 }
 
-fn run_all(lines: &[&'static Line], kind: &Kind, place: &Path, jobs: usize) -> Vec<Outcome> {
+fn run_all(
+    lines: &[&'static Line],
+    kind: &Kind,
+    over: Option<&str>,
+    place: &Path,
+    jobs: usize,
+) -> Vec<Outcome> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
                 while let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = run_file(line, kind, place);
+                    let outcome = run_file(line, kind, over, place);
                     let mut done = done.lock().expect("no thread panics with the lock");
                     tell(&outcome);
                     done.push(outcome);
@@ -196,10 +215,10 @@ fn run_all(lines: &[&'static Line], kind: &Kind, place: &Path, jobs: usize) -> V
     outcomes
 }
 
-fn run_file(line: &'static Line, kind: &Kind, place: &Path) -> Outcome {
+fn run_file(line: &'static Line, kind: &Kind, over: Option<&str>, place: &Path) -> Outcome {
     let said = folder().join(format!("suite-{}.txt", line.file));
     let mut outcome = Outcome::new(line, said.clone());
-    outcome.status = match perl(line, kind, place, &said) {
+    outcome.status = match perl(line, kind, over, place, &said) {
         Ok(status) => status,
         Err(why) => why,
     };
@@ -209,7 +228,7 @@ fn run_file(line: &'static Line, kind: &Kind, place: &Path) -> Outcome {
 }
 
 /// Runs a file to its end, kills all processes that it started, and returns its exit status as text.
-fn perl(line: &Line, kind: &Kind, place: &Path, said: &Path) -> Result<String, String> {
+fn perl(line: &Line, kind: &Kind, over: Option<&str>, place: &Path, said: &Path) -> Result<String, String> {
     let home = home_of(line.file, place)?;
     let server = match line.fit {
         Fit::Running => {
@@ -232,6 +251,10 @@ fn perl(line: &Line, kind: &Kind, place: &Path, said: &Path) -> Result<String, S
     command
         .current_dir(&home)
         .env("SUITE_SERVER", kind.words().join("\n"));
+    if let Some(system) = over {
+        command.env("SUITE_SERVER", kind.gateway_words().join("\n"));
+        command.env("SUITE_OVER", kind.service_words(system).join("\n"));
+    }
     command.env("SUITE_DROPS", DROPS);
     if matches!(kind, Kind::Drover(_)) {
         command.env("SUITE_NO_UDP", "1");
@@ -334,7 +357,7 @@ fn tell(outcome: &Outcome) {
 }
 
 /// Sums up the files that pass, fail, and do not apply, with reasons.
-fn sum_up(outcomes: &[Outcome], kind: &Kind) -> Counts {
+fn sum_up(outcomes: &[Outcome], kind: &Kind, table: &'static [Line]) -> Counts {
     let mut counts = Counts::default();
     for outcome in outcomes {
         match (outcome.line.fit, outcome.passed()) {
@@ -343,7 +366,7 @@ fn sum_up(outcomes: &[Outcome], kind: &Kind) -> Counts {
             (_, true) => counts.passed += 1,
         }
     }
-    for line in TABLE {
+    for line in table {
         match line.fit {
             Fit::Nothing(reason) => println!("{:28} not run: {reason}", line.file),
             Fit::No(reason) if outcomes.iter().all(|outcome| outcome.line.file != line.file) => {

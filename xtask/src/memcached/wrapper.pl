@@ -4,20 +4,49 @@
 #   SUITE_SERVER  the command, one word a line; %p in it becomes this process's id
 #   SUITE_DROPS   suboptions of -o that are left out, separated by blanks
 #   SUITE_NO_UDP  set: -U PORT, which the suite's library adds by itself, is left out
+#   SUITE_OVER    set: the command is a gateway, and this, one word a line, starts the service that it connects to, whose
+#                 address is shm:suite-%p; flags about items, which a gateway has not, are left out
 use strict;
 use warnings;
 
 my %drops = map { $_ => 1 } split ' ', $ENV{SUITE_DROPS} // '';
 my @words = split /\n/, $ENV{SUITE_SERVER} // die "SUITE_SERVER is not set\n";
 s/%p/$$/ for @words;
+my (%with_word, %alone);
+if (my $over = $ENV{SUITE_OVER}) {
+    serve(map { s/%p/$$/r } split /\n/, $over);
+    %with_word = map { $_ => 1 } '-m', '-e';
+    %alone = map { $_ => 1 } '-M', '-C', '-F', '-X', '-W', '-L';
+}
 while (defined(my $word = shift @ARGV)) {
     if ($word eq '-o') {
         my @kept = grep { my ($name) = split /=/; !$drops{$name} } split /,/, shift @ARGV;
         push @words, '-o', join(',', @kept) if @kept;
     } elsif ($word eq '-U' && $ENV{SUITE_NO_UDP}) {
         shift @ARGV;
-    } else {
+    } elsif ($with_word{$word}) {
+        shift @ARGV;
+    } elsif (!$alone{$word}) {
         push @words, $word;
     }
 }
 exec { $words[0] } @words or die "$words[0]: $!\n";
+
+# Starts the service, which ends with the suite's process group, and waits until it serves.
+sub serve {
+    my @service = @_;
+    my $log = "service-$$.txt";
+    my $pid = fork // die "fork: $!\n";
+    if (!$pid) {
+        open STDERR, '>', $log or die "$log: $!\n";
+        open STDOUT, '>&', \*STDERR or die "STDOUT: $!\n";
+        exec { $service[0] } @service or die "$service[0]: $!\n";
+    }
+    for (1 .. 1000) {
+        if (open my $said, '<', $log) {
+            return if grep { /serving at/ } <$said>;
+        }
+        select undef, undef, undef, 0.01;
+    }
+    die "the service does not start: $log\n";
+}

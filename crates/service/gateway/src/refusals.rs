@@ -5,7 +5,15 @@ use drover_kv::OperationOffers;
 use drover_memcached::request::{Meta, MetaKind};
 
 /// Commands that no gateway has.
-const COMMANDS: [&str; 6] = ["me", "flush_all", "cache_memlimit", "watch", "metadump", "mgdump"];
+const COMMANDS: [&str; 7] = [
+    "me",
+    "flush_all",
+    "cache_memlimit",
+    "watch",
+    "metadump",
+    "mgdump",
+    "stats detail",
+];
 
 /// Flags that no gateway has, by command: they are about the CAS to give an item, its times, and marks on it.
 const FLAGS: [(MetaKind, &str, &[u8]); 4] = [
@@ -67,7 +75,7 @@ mod tests {
         let all = refusals(&OperationOffers::POINT);
         assert_eq!(
             all,
-            "me,flush_all,cache_memlimit,watch,metadump,mgdump,mg:E,mg:N,mg:R,mg:h,mg:l,mg:t,ms:E,ms:I,md:E,md:I,\
+            "me,flush_all,cache_memlimit,watch,metadump,mgdump,stats detail,mg:E,mg:N,mg:R,mg:h,mg:l,mg:t,ms:E,ms:I,md:E,md:I,\
              md:x,ma:E,ma:t"
         );
         let poor = OperationOffers {

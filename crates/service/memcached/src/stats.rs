@@ -56,6 +56,10 @@ pub(crate) fn answer<C: Cpu, S: Sharing>(
             exec::reply(output, "RESET");
             return Ok(());
         }
+        b"detail" if executor.server.settings.gateway.is_some() => {
+            exec::reply(output, ERROR);
+            return Ok(());
+        }
         b"detail" => {
             detail(executor, words.word(2), output);
             return Ok(());

@@ -111,6 +111,7 @@ fn what_items_do_not_have_is_refused() {
         ("ma a E7\r\n", "CLIENT_ERROR invalid flag\r\n"),
         ("me a\r\n", "ERROR\r\n"),
         ("flush_all\r\n", "CLIENT_ERROR flush_all not allowed\r\n"),
+        ("stats detail on\r\n", "ERROR\r\n"),
         ("watch\r\n", "CLIENT_ERROR watch commands not allowed\r\n"),
         ("lru_crawler metadump all\r\n", "ERROR metadump not allowed\r\n"),
         (
