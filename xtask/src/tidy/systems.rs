@@ -6,8 +6,11 @@ use super::{Tree, Violation};
 use crate::systems::{Row, TABLE, rows};
 
 /// A system may be named by this many files outside its crate, the table's, tests and documents: the workspace's
-/// Cargo.toml, the table of fuzzers, and a few that are about this one system.
+/// Cargo.toml, the table of fuzzers, and a few that are about this one system. Figures do not count.
 const FILES_MAX: usize = 6;
+
+/// Figures are about certain systems.
+const FIGURES: &str = "crates/lab/figures/";
 
 /// Counts the files that name each system of the table.
 pub fn named_by_few_files(tree: &Tree) -> Vec<Violation> {
@@ -19,7 +22,8 @@ fn of_system(tree: &Tree, row: &Row) -> Option<Violation> {
     let files: Vec<&str> = tree
         .files
         .iter()
-        .filter(|file| !is_at_home(&file.path, &row.krate) && names(file, row))
+        .filter(|file| !is_at_home(&file.path, &row.krate) && !file.path.starts_with(FIGURES))
+        .filter(|file| names(file, row))
         .map(|file| file.path.as_str())
         .collect();
     let (count, system) = (files.len(), &row.name);
@@ -29,9 +33,6 @@ fn of_system(tree: &Tree, row: &Row) -> Option<Violation> {
     );
     (count > FILES_MAX).then(|| Violation::new(TABLE, 0, message))
 }
-
-/// Figures are about certain systems.
-const FIGURES: &str = "crates/lab/figures/";
 
 /// Finds code that decides by which system it has: that names a variant of the table, or compares with a system's name.
 /// What systems differ in stands in their rows: in their facts, and in the traits of `drover-kv`.

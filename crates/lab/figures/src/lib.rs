@@ -6,6 +6,7 @@
 //! - [`cluster::Cluster`] is a cluster of machines, from any provider; [`micro`] runs in it without knowing which.
 //! - [`figure::Figure`] is a published figure as a list of points; [`catalogue::all`] lists them.
 //! - [`in_cluster::InCluster`] is a point that runs a real system, servers and clients.
+//! - [`in_pool::InPool`] is a point that runs RACE over memory nodes.
 //! - [`sockets::Sockets`] is a point of a model of memcached's sockets, in which no code of ours runs.
 //! - [`run`] runs points in parallel; [`output`] writes files, drawings and reports.
 //! - [`calibrate`] fits profiles to calibration rows.
@@ -19,6 +20,7 @@ pub mod catalogue;
 pub mod cluster;
 pub mod figure;
 pub mod in_cluster;
+pub mod in_pool;
 pub mod micro;
 pub mod output;
 pub mod published;

@@ -68,10 +68,7 @@ impl<C: ServiceClient<Sim>> Asker<C> {
             return refused;
         }
         match self.to_fill.next() {
-            Some(index) => Draw {
-                key: Load::key(index),
-                is_put: true,
-            },
+            Some(index) => Draw { index, is_put: true },
             None => self.draws.next(),
         }
     }
@@ -79,9 +76,10 @@ impl<C: ServiceClient<Sim>> Asker<C> {
     fn submit(&mut self, cpu: &VirtualCpu) {
         while let Some(token) = self.free.pop() {
             let draw = self.next_draw();
+            let key = Load::key(draw.index);
             let op = match draw.is_put {
-                true => Op::put(&draw.key, &self.value),
-                false => Op::Get { key: &draw.key },
+                true => Op::put(&key, &self.value),
+                false => Op::Get { key: &key },
             };
             if self.client.submit(cpu, &op, token as u64).is_err() {
                 self.free.push(token);
@@ -91,7 +89,7 @@ impl<C: ServiceClient<Sim>> Asker<C> {
             self.flights[token] = Flight {
                 began: cpu.now(),
                 is_get: !draw.is_put,
-                part: self.hasher.hash(&draw.key).partition_index(self.parts),
+                part: self.hasher.hash(&key).partition_index(self.parts),
             };
         }
     }

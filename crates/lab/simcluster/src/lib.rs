@@ -6,6 +6,7 @@
 //!
 //! - [`Setup`] describes the servers, the clients and their load. [`run()`] simulates a system of a table and returns an
 //!   [`Outcome`]; [`run_form`] does it for one type of system.
+//! - [`pools`] has memory nodes, and compute processes of threads with tasks, whatever they hold and do.
 //! - [`Load`] describes the operations of the clients; [`costs`] has the prices of a system's own code.
 //!
 //! ```
@@ -29,11 +30,12 @@ mod asker;
 pub mod costs;
 mod load;
 mod outcome;
+pub mod pools;
 mod run;
 mod setup;
 mod tally;
 
-pub use load::{Load, Popularity};
+pub use load::{Draw, Draws, Load, Popularity};
 pub use outcome::{FRACTIONS, LatencyUs, Outcome};
 pub use run::{run, run_form, run_of};
 pub use setup::{Prescribed, Servers, Setup};

@@ -8,13 +8,16 @@ use drover_bench::workload::Zipf;
 pub enum Popularity {
     /// All keys are equally likely.
     Uniform,
-    /// Rank r is drawn with probability proportional to 1 / r^s and names key number (r - 1) modulo [`Load::keys`]:
-    /// more ranks than keys keep the published skew without memory for keys that are hardly ever drawn.
+    /// Rank r is drawn with probability proportional to 1 / r^s. More ranks than keys keep the published skew without
+    /// memory for keys that are hardly ever drawn.
     Zipf {
         /// The exponent s; 0.99 in YCSB.
         exponent: f64,
         /// Number of ranks; may exceed the number of keys.
         ranks: u64,
+        /// Number of ranks, fewer than keys, that name a key of their own: the first one key 0, and so on. The others
+        /// take turns with the rest of the keys.
+        exact: u64,
     },
 }
 
@@ -64,16 +67,19 @@ impl Default for Load {
 }
 
 /// The random operations of one client.
-pub(crate) struct Draws {
+pub struct Draws {
     rng: Rng,
     zipf: Option<Zipf>,
     load: Load,
 }
 
 /// One operation.
-pub(crate) struct Draw {
-    pub(crate) key: [u8; 16],
-    pub(crate) is_put: bool,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Draw {
+    /// Number of the key, from 0.
+    pub index: u64,
+    /// Whether it is a PUT, else a GET.
+    pub is_put: bool,
 }
 
 /// Purpose (for [`Rng::new`]) of the streams that operations are drawn from.
@@ -81,10 +87,10 @@ const OPERATIONS: u64 = 0x6f70;
 
 impl Draws {
     /// Operations of client number `client`; they do not depend on the number of clients.
-    pub(crate) fn new(load: &Load, seed: u64, client: u64) -> Draws {
+    pub fn new(load: &Load, seed: u64, client: u64) -> Draws {
         let zipf = match load.popularity {
             Popularity::Uniform => None,
-            Popularity::Zipf { exponent, ranks } => Some(Zipf::new(ranks, exponent)),
+            Popularity::Zipf { exponent, ranks, .. } => Some(Zipf::new(ranks, exponent)),
         };
         Draws {
             rng: Rng::new(seed, client, OPERATIONS),
@@ -93,14 +99,29 @@ impl Draws {
         }
     }
 
-    pub(crate) fn next(&mut self) -> Draw {
+    /// The next operation.
+    #[expect(clippy::should_implement_trait, reason = "there is always another one")]
+    pub fn next(&mut self) -> Draw {
         let index = match &self.zipf {
-            Some(zipf) => (zipf.draw(&mut self.rng) - 1) % self.load.keys,
+            Some(zipf) => {
+                let rank = zipf.draw(&mut self.rng);
+                self.key_of_rank(rank)
+            }
             None => self.rng.below(self.load.keys),
         };
         Draw {
-            key: Load::key(index),
+            index,
             is_put: self.rng.below(100) < self.load.put_percent,
+        }
+    }
+
+    fn key_of_rank(&self, rank: u64) -> u64 {
+        let Popularity::Zipf { exact, .. } = self.load.popularity else {
+            return 0;
+        };
+        match rank - 1 {
+            index if index < exact => index,
+            index => exact + (index - exact) % (self.load.keys - exact),
         }
     }
 }
@@ -113,7 +134,7 @@ mod tests {
     fn clients_draw_alike_but_not_the_same() {
         let keys = |client| {
             let mut draws = Draws::new(&Load::new(), 1, client);
-            (0..100).map(|_| draws.next().key).collect::<Vec<_>>()
+            (0..100).map(|_| draws.next().index).collect::<Vec<_>>()
         };
         assert_eq!(keys(3), keys(3));
         assert_ne!(keys(3), keys(4));
@@ -126,14 +147,33 @@ mod tests {
             popularity: Popularity::Zipf {
                 exponent: 0.99,
                 ranks: 20_000,
+                exact: 0,
             },
             ..Load::new()
         };
         let mut draws = Draws::new(&load, 1, 0);
         let all: Vec<Draw> = (0..10_000).map(|_| draws.next()).collect();
         let puts = all.iter().filter(|draw| draw.is_put).count();
-        let hottest = all.iter().filter(|draw| draw.key == Load::key(0)).count();
+        let hottest = all.iter().filter(|draw| draw.index == 0).count();
         assert!((2_800..3_200).contains(&puts), "{puts}");
         assert!(hottest > 500, "{hottest}");
+    }
+
+    #[test]
+    fn popular_keys_have_a_rank_of_their_own() {
+        let load = Load {
+            keys: 100,
+            popularity: Popularity::Zipf {
+                exponent: 0.99,
+                ranks: 1_000_000,
+                exact: 10,
+            },
+            ..Load::new()
+        };
+        let draws = Draws::new(&load, 1, 0);
+        let keys: Vec<u64> = [1, 10, 11, 100, 101, 190, 191]
+            .map(|rank| draws.key_of_rank(rank))
+            .into();
+        assert_eq!(keys, [0, 9, 10, 99, 10, 99, 10]);
     }
 }

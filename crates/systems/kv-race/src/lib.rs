@@ -25,6 +25,7 @@
 //! - [`Race`] is a thread's handle to the tables of a pool; its operations are for tasks.
 //! - [`Race::attend`] is for a task of each thread: expired items are removed, flushes of others become known.
 //! - It is also a [`Repair`](drover_memnode::recovery::Repair): it finishes the splits of clients that died.
+//! - [`load`] writes a whole table at a node, without requests.
 //! - [`RaceOps`] are the operations of `kv` over it: what a client with sessions executes.
 //! - [`TableHeader`] says how a table is made; [`RaceOptions`] what a client chooses.
 //!
@@ -32,8 +33,10 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod costs;
 mod error;
 pub mod layout;
+mod load;
 mod mistake;
 mod ops;
 mod options;
@@ -42,9 +45,11 @@ mod server;
 mod system;
 
 pub use client::RaceClient;
+pub use costs::BUDGET;
 pub use drover_memnode::PoolKind;
 pub use error::RaceError;
 pub use layout::TableHeader;
+pub use load::load;
 pub use mistake::Mistake;
 pub use ops::RaceOps;
 pub use options::RaceOptions;

@@ -24,6 +24,7 @@ const RANKS: u64 = 480_000_000;
 const ZIPF: Popularity = Popularity::Zipf {
     exponent: 0.99,
     ranks: RANKS,
+    exact: 0,
 };
 
 fn points() -> Vec<Point> {

@@ -35,11 +35,13 @@ mod rfp_systems;
 mod smart13;
 mod smart3;
 mod smart4;
+mod smart_ht;
 mod smart_table1;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use crate::figure::Figure;
+pub use smart13::FACTOR;
 
 /// Returns every figure, grouped by paper; our own figures are last.
 pub fn all() -> Vec<Figure> {
@@ -78,6 +80,12 @@ pub fn all() -> Vec<Figure> {
         smart13::FIGURE,
         smart13::UNSCALED,
         smart_table1::FIGURE,
+        smart_ht::FIGURE_5A,
+        smart_ht::FIGURE_5B,
+        smart_ht::FIGURE_7,
+        smart_ht::FIGURE_8,
+        smart_ht::FIGURE_9,
+        smart_ht::FIGURE_14,
         atc11::FIGURE,
         atc11::ONE_CORE,
         atc12::FIGURE,

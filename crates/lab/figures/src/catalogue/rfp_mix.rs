@@ -34,6 +34,7 @@ const RANKS: u64 = 128_000_000;
 const SKEWED: Popularity = Popularity::Zipf {
     exponent: 0.99,
     ranks: RANKS,
+    exact: 0,
 };
 
 /// A point of both kinds of popularity.

@@ -4,7 +4,7 @@ use drover_verbs_sim::profile::Profile;
 use std::collections::BTreeSet;
 
 /// Figures of whole systems, to whose published values no profile is fitted.
-pub(crate) const END_TO_END: [&str; 17] = [
+pub(crate) const END_TO_END: [&str; 23] = [
     "herd-7",
     "herd-9",
     "herd-10",
@@ -22,6 +22,12 @@ pub(crate) const END_TO_END: [&str; 17] = [
     "rfp-18",
     "rfp-mix",
     "rfp-table3",
+    "smart-5",
+    "smart-5b",
+    "smart-7",
+    "smart-8",
+    "smart-9",
+    "smart-14",
 ];
 
 #[test]

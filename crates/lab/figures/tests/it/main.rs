@@ -7,3 +7,4 @@ mod points;
 mod rfp;
 mod simulated;
 mod smart;
+mod smart_ht;

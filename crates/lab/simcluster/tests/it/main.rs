@@ -3,4 +3,5 @@
 mod calls;
 mod costs;
 mod one_sided;
+mod pools;
 mod threads;

@@ -19,12 +19,12 @@ use crate::error::RaceError;
 use crate::layout::{Flushes, TableHeader};
 use crate::mistake::Mistake;
 use crate::options::RaceOptions;
-use drover_base::{Condition, KeyHasher};
+use drover_base::{Condition, Cpu, KeyHasher, Work};
 use drover_index::race::Directory;
 use drover_memnode::{Arena, Nodes};
 use drover_rt::{SingleFlight, TaskCx};
-use drover_verbs::Provider;
-use std::cell::{Cell, RefCell};
+use drover_verbs::{Context, Provider};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// A thread's handle to the tables of a pool, of each node one or several, each with the keys of its share of the hash
@@ -46,6 +46,8 @@ struct Inner<P: Provider> {
     /// READs of directories, by shard.
     refreshing: SingleFlight<P, usize, ()>,
     reads: ReadOrder,
+    /// Whose core is charged; none where nothing has a price.
+    core: OnceCell<Rc<P::Context>>,
     /// State of the draws of items to evict.
     draws: Cell<u64>,
     stats: Cell<RaceStats>,
@@ -106,6 +108,20 @@ struct Shard {
 }
 
 impl<P: Provider> Race<P> {
+    /// Charges what this thread's operations do besides their requests to the core of `ctx`, the thread's context. On
+    /// hardware that changes nothing; in a simulation without it, only requests take time.
+    pub fn charge_to(&self, ctx: &Rc<P::Context>) {
+        // The first one stays.
+        let _ = self.0.core.set(ctx.clone());
+    }
+
+    #[inline(always)]
+    fn charge(&self, work: Work) {
+        if let Some(ctx) = self.0.core.get() {
+            ctx.cpu().charge(work.cost, 1);
+        }
+    }
+
     fn nodes(&self) -> &Nodes<P> {
         self.0.arena.nodes()
     }

@@ -10,7 +10,7 @@ use drover_index::race::{BUCKET_BYTES, ENTRIES_OFFSET, Entry};
 use drover_memnode::{Addr, Arena, Located, Need, Nodes};
 use drover_rt::{SingleFlight, TaskCx};
 use drover_verbs::{Caps, Provider};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// Longest WRITE of a new table or subtable, bytes.
@@ -55,6 +55,7 @@ impl<P: Provider> Race<P> {
             shards: shards.into(),
             refreshing,
             reads,
+            core: OnceCell::new(),
             draws: Cell::default(),
             stats: Cell::default(),
             has_left_locks: Cell::new(false),

@@ -1,6 +1,7 @@
 //! [`Operation`]: what all operations on a key do: look at its buckets, wait, CAS a slot.
 
 use super::{Race, Shard};
+use crate::costs;
 use crate::error::RaceError;
 use crate::mistake::Mistake;
 use drover_base::Ns;
@@ -77,6 +78,7 @@ impl<P: Provider> Race<P> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Err(RaceError::TooLarge);
         }
+        self.charge(costs::BEGIN);
         let hash = self.0.hasher.hash(key);
         let shard = &self.0.shards[hash.partition_index(self.0.shards.len())];
         Ok(Operation {
@@ -127,6 +129,7 @@ impl<'a, P: Provider> Operation<'a, P> {
         tickets: [Ticket; 2],
         subtable: u64,
     ) -> Result<Option<[BucketPair; 2]>, RaceError> {
+        self.race.charge(costs::LOOK);
         let mut pair = |choice: usize| {
             let bytes = completed.take(tickets[choice]);
             BucketPair::from_bytes(self.location.pairs[choice], &bytes)
@@ -218,6 +221,7 @@ impl<'a, P: Provider> Operation<'a, P> {
 
     /// Stages a CAS of a word.
     pub(super) fn stage_cas(&self, addr: Addr, expect: u64, set: u64) -> Result<Ticket, RaceError> {
+        self.race.charge(costs::CAS);
         let at = self.race.nodes().locate_to_write(self.cx, addr, 8)?;
         Ok(self.cx.cas(at.peer, at.remote, expect, set)?)
     }
@@ -229,7 +233,11 @@ impl<'a, P: Provider> Operation<'a, P> {
     pub(super) async fn cas(&mut self, addr: Addr, expect: Slot, set: Slot) -> Result<bool, RaceError> {
         let ticket = self.stage_cas(addr, expect.word(), set.word())?;
         match self.cx.sync().await {
-            Ok(completed) => Ok(completed.value(ticket) == expect.word()),
+            Ok(completed) if completed.value(ticket) == expect.word() => Ok(true),
+            Ok(_) => {
+                self.race.charge(costs::RETRY);
+                Ok(false)
+            }
             Err(_) => self.resolve(addr, set).await,
         }
     }

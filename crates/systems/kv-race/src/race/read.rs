@@ -1,6 +1,7 @@
 //! Reading: blocks of entries that may be the key's, lookups, misses.
 
 use super::operation::{Looker, Operation, View};
+use crate::costs;
 use crate::error::RaceError;
 use crate::mistake::Mistake;
 use drover_index::race::{Candidates, Slot, SlotId, Verdict};
@@ -122,6 +123,7 @@ impl<P: Provider> Operation<'_, P> {
 
     /// Whether the block in `buffer` is the key's. The whole key counts, length included.
     fn check(&mut self, id: SlotId, slot: Slot, buffer: Buffer) -> Result<Search, RaceError> {
+        self.race.charge(costs::BLOCK);
         let Ok(block) = decode_block(&buffer) else {
             // Blocks do not change, and this one was in use when the operation began.
             self.bad.bad(self.block(slot)?.0)?;

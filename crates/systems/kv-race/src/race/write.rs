@@ -4,6 +4,7 @@ use super::Race;
 use super::operation::{Looker, Operation, View};
 use super::pieces::Piece;
 use super::read::{Found, Match, Search};
+use crate::costs;
 use crate::error::RaceError;
 use crate::mistake::Mistake;
 use drover_base::Condition;
@@ -108,6 +109,7 @@ impl<P: Provider> Race<P> {
 impl<P: Provider> Operation<'_, P> {
     /// Allocates a block for the key with `value`, and stages its WRITE.
     async fn stage_new_block(&mut self, value: &[u8], meta: ItemMeta) -> Result<NewBlock, RaceError> {
+        self.race.charge(costs::NEW);
         let (node, arena) = (self.shard.node, &self.race.0.arena);
         let cut = Cut::new(self.key.len(), value.len()).ok_or(RaceError::TooLarge)?;
         let units = cut.block_bytes().div_ceil(BLOCK_UNIT);

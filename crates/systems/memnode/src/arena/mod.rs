@@ -20,7 +20,7 @@ use std::rc::Rc;
 use sweep::Swept;
 
 /// Versions in a range that a thread takes from a node at a time.
-const VERSION_BITS: u32 = 20;
+pub(crate) const VERSION_BITS: u32 = 20;
 
 /// One thread's memory in a pool: free blocks of each node and size class, chunks to cut more from, freed blocks that
 /// wait for an epoch. Clones are handles of the same, for the tasks of the thread.

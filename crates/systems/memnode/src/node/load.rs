@@ -1,11 +1,13 @@
 //! [`Loader`]: writes structures into a node's memory at the node itself, before clients come.
 
 use crate::addr::Addr;
+use crate::arena::VERSION_BITS;
 use crate::chunks::{CHUNK_BYTES, ChunkEntry, ChunkKind};
 use crate::classes::{CLASS_COUNT, Class, chunks_for};
 use crate::client::ClientId;
-use crate::header::{BUMP_AT, Geometry, root_offset};
+use crate::header::{BUMP_AT, Geometry, VERSIONS_AT, root_offset};
 use drover_mem::Region;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// Why a loader cannot go on.
@@ -28,6 +30,8 @@ pub struct Loader<'a> {
     node: usize,
     /// Of each class: offset of the next block, and blocks left in its chunk.
     open: [(u64, usize); CLASS_COUNT],
+    /// Versions left of the ranges that were taken.
+    versions: Range<u64>,
 }
 
 impl<'a> Loader<'a> {
@@ -37,6 +41,7 @@ impl<'a> Loader<'a> {
             geometry,
             node: node as usize,
             open: [(0, 0); CLASS_COUNT],
+            versions: 0..0,
         }
     }
 
@@ -80,6 +85,20 @@ impl<'a> Loader<'a> {
         let addr = Addr::new(self.node, *offset);
         (*offset, *left) = (*offset + class.bytes() as u64, *left - 1);
         Ok(addr)
+    }
+
+    /// A version that no block of this node ever had.
+    pub fn version(&mut self) -> u64 {
+        if self.versions.is_empty() {
+            let range = self.region.load_u64(VERSIONS_AT, Ordering::Relaxed);
+            self.region.store_u64(VERSIONS_AT, range + 1, Ordering::Relaxed);
+            let first = range << VERSION_BITS;
+            // Version 0 is for those who want to say "none".
+            self.versions = first.max(1)..first + (1 << VERSION_BITS);
+        }
+        let version = self.versions.start;
+        self.versions.start += 1;
+        version
     }
 
     /// Writes `bytes` to `addr` of this node.
