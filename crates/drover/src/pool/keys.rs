@@ -104,7 +104,7 @@ impl Work for Set {
         let (key, value) = (&self.key[..], &self.value[..]);
         let meta = ItemMeta {
             flags: self.options.flags,
-            expire_s: race.expire_s(key, self.options.ttl_s),
+            expire_s: race.expire_s(&cx, key, self.options.ttl_s),
         };
         let effect = |is_done, otherwise| if is_done { Effect::Done } else { otherwise };
         match self.options.condition {

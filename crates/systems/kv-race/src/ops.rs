@@ -215,7 +215,7 @@ async fn attempt<P: Provider>(
             }
             let meta = ItemMeta {
                 flags,
-                expire_s: race.expire_s(key, ttl_s),
+                expire_s: race.expire_s(cx, key, ttl_s),
             };
             let updated = race.put_if(cx, key, value, meta, condition).await?;
             Ok(answer(updated, Answer::Stored))
@@ -225,7 +225,7 @@ async fn attempt<P: Provider>(
             Ok(answer(updated, Answer::Deleted))
         }
         Op::Touch { key, ttl_s } => {
-            let expire_s = race.expire_s(key, ttl_s);
+            let expire_s = race.expire_s(cx, key, ttl_s);
             let touched = race.touch(cx, key, expire_s, value).await?;
             Ok(if touched {
                 Answer::Touched

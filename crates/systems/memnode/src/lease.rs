@@ -94,7 +94,8 @@ impl<P: Provider> Lease<P> {
                         let at = index * STAGING_BYTES + LINE_BYTES + at - EPOCH_AT;
                         self.region.load_u64(at, Ordering::Relaxed)
                     };
-                    node.learn(word(EPOCH_AT), word(RECLAIM_AT), word(CLOCK_AT), word(SWEEP_AT));
+                    let clock = (word(CLOCK_AT), cpu.now());
+                    node.learn(word(EPOCH_AT), word(RECLAIM_AT), clock, word(SWEEP_AT));
                     node.renewed(posted_at);
                 }
             }

@@ -42,6 +42,7 @@ pub mod chunks;
 mod classes;
 mod client;
 mod clients;
+mod clock;
 mod control;
 mod epochs;
 pub mod header;

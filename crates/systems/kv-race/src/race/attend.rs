@@ -38,7 +38,7 @@ impl<P: Provider> Race<P> {
     async fn attend_shard(&self, cx: &TaskCx<P>, shard: &Shard) -> Result<(), RaceError> {
         let (lock, swept_s, flushes) = self.read_tail(cx, shard).await?;
         shard.flushes.set(flushes);
-        let now_s = self.nodes().node(shard.node).clock_s();
+        let now_s = self.nodes().node(shard.node).clock_s(cx.now());
         let is_due = u64::from(now_s) >= swept_s + u64::from(self.0.options.sweep_every_s)
             || u64::from(flushes.come(now_s)) > swept_s;
         if !is_due {
@@ -117,7 +117,9 @@ impl<P: Provider> Race<P> {
                 for entries in entries.chunks(HEADERS) {
                     let metas = self.read_metas(cx, shard, entries).await?;
                     for (entry, meta) in entries.iter().zip(metas) {
-                        if !self.is_live(shard, &meta) && self.remove(cx, shard, &pin, *entry, false).await? {
+                        if !self.is_live(cx, shard, &meta)
+                            && self.remove(cx, shard, &pin, *entry, false).await?
+                        {
                             self.0.count(|stats| stats.expired += 1);
                         }
                     }
@@ -196,7 +198,7 @@ impl<P: Provider> Race<P> {
         let Ok(item) = decode_block(&bytes) else {
             return Ok(false);
         };
-        if !always && self.is_live(shard, &item.meta) {
+        if !always && self.is_live(cx, shard, &item.meta) {
             return Ok(false);
         }
         let chain = item.chain();

@@ -75,7 +75,7 @@ impl<P: Provider> Race<P> {
         }
         let metas = self.read_metas(cx, shard, entries).await?;
         let ages = entries.iter().zip(&metas);
-        let oldest = ages.min_by_key(|(_, meta)| (self.is_live(shard, meta), meta.created_s));
+        let oldest = ages.min_by_key(|(_, meta)| (self.is_live(cx, shard, meta), meta.created_s));
         let Some((&entry, _)) = oldest else {
             return Ok(false);
         };

@@ -11,8 +11,8 @@ use drover_verbs::Provider;
 impl<P: Provider> Race<P> {
     /// Whether an item counts: it has neither expired nor was flushed.
     #[inline]
-    pub(super) fn is_live(&self, shard: &Shard, meta: &BlockMeta) -> bool {
-        let now_s = self.nodes().node(shard.node).clock_s();
+    pub(super) fn is_live(&self, cx: &TaskCx<P>, shard: &Shard, meta: &BlockMeta) -> bool {
+        let now_s = self.nodes().node(shard.node).clock_s(cx.now());
         !meta.is_expired(now_s) && !shard.flushes.get().cover(meta.created_s, now_s)
     }
 
@@ -33,7 +33,7 @@ impl<P: Provider> Race<P> {
             let deadline = cx.now() + self.0.options.deadline;
             let is_waiting = |shard: &Shard| {
                 let node = self.nodes().node(shard.node);
-                let now_s = node.clock_s();
+                let now_s = node.clock_s(cx.now());
                 !node.is_lost() && shard.flushes.get().come(now_s) < shard.flushes.get().come(u32::MAX)
             };
             while self.0.shards.iter().any(is_waiting) {
@@ -54,7 +54,7 @@ impl<P: Provider> Race<P> {
     async fn flush_shard(&self, cx: &TaskCx<P>, shard: &Shard, delay_s: u32) -> Result<(), RaceError> {
         let word = Addr::new(shard.node, shard.table + shard.header.tail() + FLUSHES_AT);
         loop {
-            let now_s = self.nodes().node(shard.node).clock_s();
+            let now_s = self.nodes().node(shard.node).clock_s(cx.now());
             let known = shard.flushes.get();
             let wanted = known.with(now_s.saturating_add(delay_s), now_s);
             let at = self.nodes().locate_to_write(cx, word, 8)?;

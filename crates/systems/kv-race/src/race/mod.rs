@@ -254,9 +254,9 @@ impl<P: Provider> Race<P> {
     }
 
     /// When an item of `key` expires that is written now and lives for `ttl_s` seconds, in [`ItemMeta`]'s terms; 0: never.
-    pub fn expire_s(&self, key: &[u8], ttl_s: u32) -> u32 {
+    pub fn expire_s(&self, cx: &TaskCx<P>, key: &[u8], ttl_s: u32) -> u32 {
         let shard = self.0.hasher.hash(key).partition_index(self.0.shards.len());
-        let now_s = self.nodes().node(self.0.shards[shard].node).clock_s();
+        let now_s = self.nodes().node(self.0.shards[shard].node).clock_s(cx.now());
         match ttl_s {
             0 => 0,
             ttl_s => now_s.saturating_add(ttl_s),

@@ -134,7 +134,8 @@ impl<P: Provider> Operation<'_, P> {
             self.race.0.count(|stats| stats.collisions += 1);
             return Ok(Search::Missing);
         }
-        let is_live = self.race.is_live(self.shard, &block.meta) || self.race.makes(Mistake::KeepsExpired);
+        let is_live =
+            self.race.is_live(self.cx, self.shard, &block.meta) || self.race.makes(Mistake::KeepsExpired);
         let (version, flags) = (block.meta.version, block.meta.flags);
         let (start, len) = (BLOCK_HEADER_BYTES + block.key.len(), block.part.len());
         let chain = block.chain();

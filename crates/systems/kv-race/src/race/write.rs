@@ -123,7 +123,7 @@ impl<P: Provider> Operation<'_, P> {
             owner: pool.client(),
             flags: meta.flags,
             expire_s: meta.expire_s,
-            created_s: pool.node(node).clock_s(),
+            created_s: pool.node(node).clock_s(self.cx.now()),
             version,
         };
         let pieces = match cut.piece_count() {

@@ -1,6 +1,7 @@
 //! Tables in a pool of memory nodes, and compute processes of one thread.
 
 use crate::pool_bed::{self, Removable, Thread};
+use drover_base::Cpu as _;
 use drover_base::{HashSeed, Ns};
 use drover_index::race::Shape;
 use drover_kv_race::{ItemMeta, POOL_KIND, Race, RaceError, RaceOptions, TableHeader};
@@ -160,6 +161,11 @@ pub struct Process<P: Provider> {
 }
 
 impl<P: Provider> Process<P> {
+    /// The first node's clock, as the process knows it.
+    pub fn node_clock_s(&self) -> u32 {
+        self.pool.node(0).clock_s(self.thread.ctx.cpu().now())
+    }
+
     /// Begins a task; what it returns arrives in the cell.
     pub fn spawn<T: 'static, Fut: Future<Output = T> + 'static>(
         &self,

@@ -28,7 +28,7 @@ fn expires(expire_s: u32) -> ItemMeta {
 }
 
 fn now_s(process: &Process<Sim>) -> u32 {
-    process.pool.node(0).clock_s()
+    process.node_clock_s()
 }
 
 /// Puts keys from 0 to `count`, of which every other one expires in a second; some are longer than a block.

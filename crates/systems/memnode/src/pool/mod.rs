@@ -12,6 +12,7 @@ pub use inquiry::{Inquiry, Order};
 pub use opening::{Opened, Opening, PoolOptions, check_places};
 
 use crate::client::ClientId;
+use crate::clock::NodeClock;
 use crate::epochs::ProcessEpochs;
 use crate::header::{Header, PoolMembership};
 use crate::locks::Lock;
@@ -63,7 +64,7 @@ pub struct PoolNode {
     pub(crate) epochs: Arc<ProcessEpochs>,
     pub(crate) sweeps: Arc<ProcessSweeps>,
     epoch: AtomicU64,
-    clock_s: AtomicU64,
+    clock: NodeClock,
     /// Until when this process may write there; 0: the node is lost.
     writes_until: AtomicU64,
     chunks_owned: AtomicU32,
@@ -195,10 +196,11 @@ impl PoolNode {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Its clock, as last read: seconds. No older than a lease of this process can be.
+    /// Its clock at `now`, the time of a step: seconds. Never ahead of it, and not over a second behind, even while the node's
+    /// processor does nothing: it goes on from what was read last.
     #[inline]
-    pub fn clock_s(&self) -> u32 {
-        self.clock_s.load(Ordering::Relaxed) as u32
+    pub fn clock_s(&self, now: Ns) -> u32 {
+        self.clock.at(now)
     }
 
     /// Whether this process may write to the node at `now`, the time of a step. Once this is false it stays so only while
@@ -221,9 +223,9 @@ impl PoolNode {
         }
     }
 
-    pub(crate) fn learn(&self, epoch: u64, reclaim: u64, clock_s: u64, sweep: u64) {
+    pub(crate) fn learn(&self, epoch: u64, reclaim: u64, (clock_s, now): (u64, Ns), sweep: u64) {
         self.epoch.store(epoch, Ordering::Relaxed);
-        self.clock_s.store(clock_s, Ordering::Relaxed);
+        self.clock.learn(clock_s, now);
         self.epochs.learn(reclaim);
         self.sweeps.learn(sweep);
     }

@@ -5,6 +5,7 @@ use super::channel::Channel;
 use super::greeting::Greeting;
 use super::{Pool, PoolError, PoolNode};
 use crate::client::ClientId;
+use crate::clock::NodeClock;
 use crate::control::{Attach, Leave, Stopped, Told, Verdict};
 use crate::epochs::ProcessEpochs;
 use crate::header::{PoolKind, PoolMembership};
@@ -227,7 +228,7 @@ impl<P: Provider> Opening<P> {
                 epochs: Arc::new(ProcessEpochs::new(header.reclaim)),
                 sweeps: Arc::new(ProcessSweeps::new(header.sweep)),
                 epoch: AtomicU64::new(header.epoch),
-                clock_s: AtomicU64::new(header.clock_s),
+                clock: NodeClock::new(header.clock_s, now),
                 writes_until: AtomicU64::new(until.0),
                 chunks_owned: AtomicU32::new(0),
                 ended: AtomicU64::new(0),
