@@ -8,7 +8,7 @@ use std::path::Path;
 /// Who may connect to a Unix socket, beside its owner and root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketAccess {
-    /// Mode of the socket's file: who has the right to write may connect.
+    /// Mode of the socket's file: users with the right to write may connect.
     pub mode: u32,
     /// Group of the file, by its number. `None`: that of the process.
     pub group: Option<u32>,

@@ -75,7 +75,7 @@ struct Exchange {
 }
 
 /// A place for an operation in flight.
-struct Place {
+struct InFlight {
     exchange: Rc<RefCell<Exchange>>,
     token: Token,
     /// The operation's deadline, as long as there is one that was not reported.
@@ -89,7 +89,7 @@ const LOOK_EVERY: Ns = Ns::from_ms(1);
 pub struct Hosted<P: Provider, S> {
     pool: TaskPool<P>,
     ops: Rc<S>,
-    places: Box<[Place]>,
+    places: Box<[InFlight]>,
     free: Vec<u32>,
     order: KeyOrder,
     /// Places whose operations have ended, in the order in which they did.
@@ -128,7 +128,7 @@ impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
             }));
             let (ops, ended, shared) = (ops.clone(), ended.clone(), exchange.clone());
             pool.spawn(|cx| run(cx, ops, shared, ended, index))?;
-            places.push(Place {
+            places.push(InFlight {
                 exchange,
                 token: 0,
                 deadline: None,

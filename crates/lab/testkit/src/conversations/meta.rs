@@ -114,7 +114,7 @@ pub const META: &[Case] = &[
         ],
     ),
     case(
-        "vivify: who comes first wins",
+        "vivify: the first one wins",
         &[
             ("mg a N30 v s t|", "VA 0 s0 t30 W||"),
             ("mg a N30 v s t|", "VA 0 s0 t30 Z||"),

@@ -11,7 +11,7 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("hits and last access, before the bump", ACCESS),
     ("ms flags", EXPIRY),
     ("ma", EXPIRY),
-    ("vivify: who comes first wins", MARKS),
+    ("vivify: the first one wins", MARKS),
     ("recache: one is told when little time is left", MARKS),
     ("stale: invalidated items win once", MARKS),
     ("mg can touch", EXPIRY),

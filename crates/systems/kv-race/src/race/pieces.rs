@@ -1,6 +1,6 @@
 //! Values that are longer than a block: pieces that are linked behind it.
 //!
-//! They are written before the block, and never changed. So who has the block's slot has the whole value, all of one
+//! They are written before the block, and never changed. So a reader with the block's slot has the whole value, all of one
 //! version, for as long as its epoch lasts. Who unlinks the block frees the pieces, too.
 
 use super::operation::Operation;
