@@ -15,8 +15,7 @@
 //!
 //! - CAS numbers are the system's versions. A PUT does not tell its version: `ms` and `ma` with flag `c` read it back, and
 //!   return 0, which no item has, if another value is there by then.
-//! - An item's expiry can be set, but not read. So `mg` with `t` and `ma` with `t` are refused, and **`append`, `prepend`,
-//!   `incr`, `decr`, `ms` with mode `A` or `P`, and `ma` without `T` make an item that never expires**.
+//! - An item's expiry can be set and kept, but not read. So `mg` with `t` and `ma` with `t` are refused.
 //! - Items have no time of last access, and no marks: `me`, `mg` with `h`, `l`, `N` or `R`, `ms` and `md` with `I`, and `md`
 //!   with `x` are refused. A CAS cannot be chosen: `E` is refused.
 //! - `flush_all`, `watch`, dumps and `cache_memlimit` are refused: items belong to the system, and other gateways and

@@ -292,12 +292,11 @@ impl<'a> Turn<'a, '_> {
                     return self.refuse(false, NON_NUMERIC);
                 };
                 (self.memo.number, self.memo.creates) = (number, false);
-                match self.terms.ttl(if meta.has(b'T') {
-                    meta.times.expiry
-                } else {
-                    Expiry(0)
-                }) {
-                    Ttl::For(ttl_s) => self.overwrite(text, flags, version, ttl_s),
+                if !meta.has(b'T') {
+                    return self.overwrite(text, version, None);
+                }
+                match self.terms.ttl(meta.times.expiry) {
+                    Ttl::For(ttl_s) => self.overwrite(text, version, Some((ttl_s, flags))),
                     Ttl::Over => {
                         let condition = Condition::IfVersion(version);
                         Action::Ask(

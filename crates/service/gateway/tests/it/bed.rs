@@ -118,10 +118,15 @@ impl Model {
                 ttl_s,
                 flags,
                 condition,
+                keep,
             } => match unmet(condition) {
                 Some(outcome) => outcome,
                 None => {
+                    let kept = self.get(key).map(|item| (item.expire_s, item.flags));
                     self.put(key, value, ttl_s, flags);
+                    if let (true, Some(kept), Some(item)) = (keep, kept, self.items.get_mut(key)) {
+                        (item.expire_s, item.flags) = kept;
+                    }
                     Outcome::Stored
                 }
             },
