@@ -4,8 +4,8 @@
 //! To the [sessions](drover_memcached::Session) of a worker, all keys are another core's, and [`Errands`] is the
 //! [router](drover_memcached::CoreRouter) to it. Each command is an errand: what is to be read is decided and asked for,
 //! what is to be changed is decided and asked for under the condition that the item is as it was read, and the answer
-//! fills the command's place among the replies. A command that loses its condition is decided again, up to
-//! [`TRIES_MAX`] times.
+//! fills the command's place among the replies. A command that loses its condition is decided again after a
+//! wait, which grows, until its [deadline](GatewayOptions::patience).
 //!
 //! - [`Errands`] are the commands of a worker that are under way.
 //! - [`Backend`] is the client, whatever its provider and system: [`OnContext`].
@@ -37,5 +37,5 @@ mod errands;
 mod refusals;
 
 pub use backend::{Backend, OnContext};
-pub use errands::{Answer, Errands, Fill, GatewayOptions, TRIES_MAX};
+pub use errands::{Answer, Errands, Fill, GatewayOptions};
 pub use refusals::refusals;

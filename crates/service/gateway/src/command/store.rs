@@ -66,7 +66,7 @@ impl<'a> Turn<'a, '_> {
             ),
             (Ttl::Over, Condition::IfAbsent) => self.read(),
             (Ttl::Over, Condition::IfPresent) => Action::Ask(Step::Delete, Op::delete(key)),
-            (Ttl::Over, condition) => Action::Ask(Step::Delete, Op::Delete { key, condition }),
+            (Ttl::Over, condition) => Action::Ask(Step::Delete, self.delete_if(condition)),
         }
     }
 
