@@ -221,19 +221,23 @@ async fn attempt<P: Provider>(
         }
         Op::Put {
             key,
-            value,
+            value: new,
             ttl_s,
             flags,
             condition,
+            keep,
         } => {
-            if key.len() + value.len() > race.item_bytes_max() {
+            if key.len() + new.len() > race.item_bytes_max() {
                 return Err(RaceError::TooLarge);
             }
             let meta = ItemMeta {
                 flags,
                 expire_s: race.expire_s(cx, key, ttl_s),
             };
-            let updated = race.put_if(cx, key, value, meta, condition).await?;
+            let updated = match keep {
+                true => race.put_keeping(cx, (key, new), meta, condition, value).await?,
+                false => race.put_if(cx, key, new, meta, condition).await?,
+            };
             Ok(answer(updated, Answer::Stored))
         }
         Op::Delete { key, condition } => {
