@@ -22,10 +22,10 @@ use drover_control::{ControlError, Dial};
 use drover_kv::{SetupError, refused};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_memnode::{
-    Arena, ClientId, ClientState, Joining, Lease, MemoryError, Nodes, Opening, Pool, PoolError, PoolNode,
-    PoolOptions,
+    Arena, ClientId, ClientState, Connection, Joining, Lease, MemoryError, Nodes, Opening, Pool, PoolError,
+    PoolNode, PoolOptions,
 };
-use drover_rt::{PeerId, TaskCx, TaskId, TaskPool};
+use drover_rt::{TaskCx, TaskId, TaskPool};
 use drover_verbs::{Context, Provider};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -46,8 +46,8 @@ const FENCE_EVERY: Ns = Ns::from_us(200);
 pub(super) struct Session<P: Provider> {
     state: State<P>,
     live: Option<Live<P>>,
-    /// Destinations of the thread's tasks, once it has joined.
-    peers: Vec<PeerId>,
+    /// Those of the thread, once it has joined.
+    connections: Vec<Connection>,
     /// Each with the name of the node.
     dials: Vec<(String, Arc<Mutex<Dial>>)>,
     secret: Vec<u8>,
@@ -103,7 +103,7 @@ impl<P: Provider> Session<P> {
         Session {
             state: State::Resting(Ns::ZERO),
             live: None,
-            peers: Vec::new(),
+            connections: Vec::new(),
             dials: dials
                 .into_iter()
                 .map(|dial| (dial.server().to_owned(), Arc::new(Mutex::new(dial))))
@@ -247,7 +247,7 @@ impl<P: Provider> Session<P> {
             Some(joining) => Ok(joining),
             None => live
                 .pool
-                .join_again(&self.ctx, tasks, &self.peers, now + ANSWER_MAX),
+                .join_again(&self.ctx, tasks, &self.connections, now + ANSWER_MAX),
         };
         let joined = joining.map(|mut joining| match joining.poll(tasks, now) {
             None => Ok(Some(joining)),
@@ -298,7 +298,7 @@ impl<P: Provider> Session<P> {
         }
         let old = self.live.as_ref().map(|live| live.pool.client());
         self.end(tasks);
-        let joining = pool.join_again(&self.ctx, tasks, &self.peers, now + ANSWER_MAX);
+        let joining = pool.join_again(&self.ctx, tasks, &self.connections, now + ANSWER_MAX);
         let joining = joining.map_err(setup_error)?;
         self.live = Some(Live {
             tasks: Vec::new(),
@@ -326,7 +326,7 @@ impl<P: Provider> Session<P> {
         old: ClientId,
         tasks: &mut TaskPool<P>,
     ) -> Result<State<P>, SetupError> {
-        self.peers = nodes.peers();
+        self.connections = nodes.connections();
         let opened = Opened::<P>::default();
         let (arena, caps) = (Arena::new(nodes), self.ctx.caps().clone());
         let (refreshing, options, put) = (tasks.single_flight(), self.options, opened.clone());
