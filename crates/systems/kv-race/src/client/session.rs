@@ -23,10 +23,10 @@ use drover_control::{ControlError, Dial};
 use drover_kv::{SetupError, refused};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_memnode::{
-    Arena, ClientId, ClientState, Joining, Keeper, Lease, MemoryError, Nodes, Opening, Pool, PoolError,
-    PoolNode, PoolOptions,
+    Arena, ClientId, ClientState, Connection, Joining, Keeper, Lease, MemoryError, Nodes, Opening, Pool,
+    PoolError, PoolNode, PoolOptions,
 };
-use drover_rt::{PeerId, TaskCx, TaskId, TaskPool};
+use drover_rt::{TaskCx, TaskId, TaskPool};
 use drover_verbs::{Context, Provider};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -47,8 +47,8 @@ const FENCE_EVERY: Ns = Ns::from_us(200);
 pub(super) struct Session<P: Provider> {
     state: State<P>,
     live: Option<Live<P>>,
-    /// Destinations of the thread's tasks, once it has joined.
-    peers: Vec<PeerId>,
+    /// Those of the thread, once it has joined.
+    connections: Vec<Connection>,
     entrance: Entrance<P>,
     options: RaceOptions,
     access: Rc<Access<P>>,
@@ -138,7 +138,7 @@ impl<P: Provider> Session<P> {
         Session {
             state: State::Resting(Ns::ZERO),
             live: None,
-            peers: Vec::new(),
+            connections: Vec::new(),
             entrance,
             options,
             access,
@@ -287,7 +287,7 @@ impl<P: Provider> Session<P> {
             Some(joining) => Ok(joining),
             None => live
                 .pool
-                .join_again(&self.ctx, tasks, &self.peers, now + ANSWER_MAX),
+                .join_again(&self.ctx, tasks, &self.connections, now + ANSWER_MAX),
         };
         let joined = joining.map(|mut joining| match joining.poll(tasks, now) {
             None => Ok(Some(joining)),
@@ -359,7 +359,7 @@ impl<P: Provider> Session<P> {
         let old = self.live.as_ref().filter(|live| live.lease.is_some());
         let old = old.map(|live| live.pool.client());
         self.end(tasks);
-        let joining = pool.join_again(&self.ctx, tasks, &self.peers, now + ANSWER_MAX);
+        let joining = pool.join_again(&self.ctx, tasks, &self.connections, now + ANSWER_MAX);
         let joining = joining.map_err(|error| self.not_joined(error))?;
         self.live = Some(Live {
             tasks: Vec::new(),
@@ -387,7 +387,7 @@ impl<P: Provider> Session<P> {
         old: ClientId,
         tasks: &mut TaskPool<P>,
     ) -> Result<State<P>, SetupError> {
-        self.peers = nodes.peers();
+        self.connections = nodes.connections();
         let opened = Opened::<P>::default();
         let (arena, caps) = (Arena::new(nodes), self.ctx.caps().clone());
         let (refreshing, options, put) = (tasks.single_flight(), self.options, opened.clone());

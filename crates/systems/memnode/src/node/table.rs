@@ -265,7 +265,9 @@ impl ClientTable {
             tracing::warn!(client = %id, pid, "waiting: {what}");
             return;
         }
-        let is_ended = process.is_some_and(Process::kill);
+        // The node's own process may be a client, too, while it repairs.
+        let is_own = pid == Some(std::process::id());
+        let is_ended = !is_own && process.is_some_and(Process::kill);
         self.counters.killed += u64::from(is_ended);
         match is_ended {
             true => tracing::warn!(client = %id, pid, "ended: {what}"),
