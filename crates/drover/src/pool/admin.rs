@@ -3,10 +3,10 @@
 use super::NodesArgs;
 use super::check::{self, CheckArgs};
 use crate::exit::{self, Failure};
+use crate::pool::tables::POOL_KIND;
 use clap::Subcommand;
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
-use drover_kv_race::POOL_KIND;
 use drover_mem::NativeCpu;
 use drover_memnode::{
     ClientId, Inquiry, NodeStatus, Order, PoolError, PoolKind, PoolMembership, PoolOptions, check_places,

@@ -3,8 +3,8 @@
 use super::NodesArgs;
 use super::process::{Entered, Work, work_in_pool};
 use crate::exit::{self, Failure};
+use crate::pool::tables::{Race, RaceError, TableHeader};
 use drover_base::{Cpu, HashSeed, Ns};
-use drover_kv_race::{Race, RaceError, TableHeader};
 use drover_mem::NativeCpu;
 use drover_memnode::recovery::{Recovery, RecoveryOptions, Repair, recover};
 use drover_memnode::{Addr, ClientId, MemoryError, Nodes};

@@ -3,10 +3,10 @@
 use super::process::{Entered, Work, work_in_pool};
 use super::{NodesArgs, SecretArgs};
 use crate::exit::{self, Failure};
+use crate::pool::tables::{ItemMeta, RaceError};
 use crate::rdma::DeviceArgs;
 use drover_client::{Condition, Effect, Item, PutOptions};
 use drover_control::ControlAddr;
-use drover_kv_race::{ItemMeta, RaceError};
 use drover_mem::NativeCpu;
 use drover_verbs::Provider;
 

@@ -10,6 +10,9 @@ pub use admin::PoolArgs;
 pub use keys::{KeysOfPool, PoolNodes, delete, get, set};
 pub use node::NodeArgs;
 
+/// What the pools of these commands hold.
+pub(crate) use drover_kv_race as tables;
+
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use drover_control::ControlAddr;

@@ -2,10 +2,10 @@
 
 use super::NodesArgs;
 use crate::exit::{self, Failure};
+use crate::pool::tables::{POOL_KIND, Race, RaceError, RaceOptions, TableHeader};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_client::{Fabric, Job};
 use drover_control::Dial;
-use drover_kv_race::{POOL_KIND, Race, RaceError, RaceOptions, TableHeader};
 use drover_mem::NativeCpu;
 use drover_memnode::{Arena, Keeper, Nodes, Pool, PoolOptions};
 use drover_rt::{TaskCx, TaskOptions, TaskPool};
