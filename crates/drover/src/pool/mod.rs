@@ -5,6 +5,7 @@ mod check;
 mod keys;
 mod node;
 mod process;
+mod repair;
 
 pub use admin::PoolArgs;
 pub use keys::{KeysOfPool, PoolNodes, delete, get, set};
@@ -39,6 +40,9 @@ struct NodesArgs {
     secret: SecretArgs,
     #[command(flatten)]
     device: DeviceArgs,
+    /// See [`PoolOptions::alone`](drover_memnode::PoolOptions::alone): no flag, since nodes choose it themselves.
+    #[arg(skip)]
+    alone: bool,
 }
 
 /// The secret of nodes.
