@@ -151,6 +151,7 @@ pub fn set<T: SystemTable>(args: &Set) -> ExitCode {
                 ttl_s: args.ttl,
                 flags: args.flags,
                 condition: args.condition,
+                keep: false,
             },
         );
         let effect = match nodes(&args.pool, &args.whom) {

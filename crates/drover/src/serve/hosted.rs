@@ -39,8 +39,7 @@ impl<'a, S: HostingSystem> Prepare<'a> for Hosted<'a, S> {
 
 impl<S: HostingSystem> Start for Hosted<'_, S> {
     fn socket_addresses(&self) -> Vec<String> {
-        let addresses = self.sockets.iter().map(Listener::address);
-        addresses.map(|address| format!("memcached {address}")).collect()
+        ways::addresses(&self.sockets)
     }
 
     fn start<P: Provider<Cpu = NativeCpu>>(

@@ -3,7 +3,7 @@
 use super::memcached::Memcached;
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_gateway::{Answer, Backend, Errands, GatewayOptions};
-use drover_kv::OperationOffers;
+use drover_kv::{ConnectOptions, OperationOffers};
 use drover_mem::{NativeCpu, PageWish};
 use drover_memcached::{Core, Executor, Server, Session};
 use drover_net::{PendingReply, Sockets};
@@ -68,6 +68,7 @@ impl Worker {
             offers: start.offers,
             item_bytes_max: start.item_bytes_max,
             start_unix_s: start.start_unix_s,
+            patience: ConnectOptions::default().deadline,
             seed: NativeCpu::new(0).random(),
         };
         let partition = Partition::create(&PartitionOptions {

@@ -23,7 +23,7 @@ impl MemoryNode {
         MemoryNode::at(&format!("unix:{}", folder(name).join("n.sock").display()), args)
     }
 
-    fn at(addr: &str, args: &[&str]) -> MemoryNode {
+    pub fn at(addr: &str, args: &[&str]) -> MemoryNode {
         let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["memory-node", "--bind", addr])
             .args(if args.contains(&"-m") {
@@ -49,7 +49,7 @@ impl MemoryNode {
         Dial::to(self.addr.parse::<ControlAddr>().expect("an address"))
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

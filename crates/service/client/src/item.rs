@@ -22,6 +22,8 @@ pub struct PutOptions {
     pub flags: u32,
     /// When it is stored.
     pub condition: Condition,
+    /// Whether a key that exists keeps its expiry and flags, so that those above are ignored.
+    pub keep: bool,
 }
 
 /// What came of an update.
@@ -43,6 +45,7 @@ impl PutOptions {
             ttl_s: self.ttl_s,
             flags: self.flags,
             condition: self.condition,
+            keep: self.keep,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! [`Backend`]: the client of a system, whatever its provider and type.
 
-use drover_base::Ns;
+use drover_base::{Cpu, Ns};
 use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
 use drover_verbs::{Context, Provider};
 use std::rc::Rc;
@@ -19,6 +19,9 @@ pub trait Backend {
 
     /// As [`KvClient::next_timer`].
     fn next_timer(&self) -> Ns;
+
+    /// Time on the clock of the core, as of its last reading.
+    fn now(&self) -> Ns;
 }
 
 /// A client and its context.
@@ -47,5 +50,9 @@ impl<P: Provider, K: KvClient<P>> Backend for OnContext<P, K> {
 
     fn next_timer(&self) -> Ns {
         self.client.next_timer()
+    }
+
+    fn now(&self) -> Ns {
+        self.ctx.cpu().now()
     }
 }

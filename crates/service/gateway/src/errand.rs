@@ -1,7 +1,7 @@
 //! [`Errand`]: a command under way, with all that it needs between two answers of the system.
 
 use crate::command::{Memo, Step};
-use drover_base::KeyHash;
+use drover_base::{KeyHash, Ns};
 use drover_kv::{Op, OwnedOp};
 use drover_memcached::decide::meta_key;
 use drover_memcached::forward::{Message, What};
@@ -24,7 +24,7 @@ pub(crate) enum State {
     New,
     /// It waits for another errand about its key.
     Waiting,
-    /// It has lost its condition, and begins anew after some polls.
+    /// It has lost its condition, and begins anew after some time.
     Resting,
     /// Its operation is in [`Errand::held`] and could not be submitted yet.
     Held(Step),
@@ -46,8 +46,10 @@ pub(crate) struct Errand {
     /// The client's request, with head.
     message: Vec<u8>,
     pub(crate) memo: Memo,
-    /// Number of times that it has begun.
-    pub(crate) tries: u32,
+    /// How often it has lost its condition.
+    pub(crate) losses: u32,
+    /// When it is given up; `None` before its first loss.
+    pub(crate) give_up_at: Option<Ns>,
     /// Others about its key wait for its end.
     pub(crate) blocks: bool,
     /// First and last that wait for this one, and the one behind it in the same queue.
@@ -67,7 +69,8 @@ impl Errand {
             fetch: None,
             message: Vec::new(),
             memo: Memo::default(),
-            tries: 0,
+            losses: 0,
+            give_up_at: None,
             blocks: false,
             first_waiting: NONE,
             last_waiting: NONE,
@@ -82,7 +85,8 @@ impl Errand {
         for piece in pieces {
             self.message.extend_from_slice(piece);
         }
-        (self.pending, self.memo, self.tries) = (Some(pending), Memo::default(), 0);
+        (self.pending, self.memo) = (Some(pending), Memo::default());
+        (self.losses, self.give_up_at) = (0, None);
         let Some(message) = Message::of(&self.message) else {
             return false;
         };

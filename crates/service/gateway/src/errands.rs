@@ -17,12 +17,12 @@ use drover_memcached::{CoreRouter, Counters, RouteFull};
 use drover_net::PendingReply;
 use std::collections::VecDeque;
 
-/// How often a command reads its item anew because that has changed before the write: tenths of a second, longer than
-/// processors take from a thread.
-pub const TRIES_MAX: u32 = 10_000;
-/// Logarithm of the most polls that it waits before it does.
-const RESTS_LOG_MAX: u32 = 6;
-/// Reply to a command that has lost its condition that often.
+/// Longest wait of a command before it reads its item anew, because that has changed before the write, the first time. It
+/// doubles with each further time.
+const REST: Ns = Ns(500);
+/// How often it doubles: to a quarter of a millisecond.
+const REST_DOUBLINGS: u32 = 9;
+/// Reply to a command that has lost its condition up to its deadline.
 const BUSY: &[u8] = b"SERVER_ERROR busy\r\n";
 const MALFORMED: &[u8] = b"SERVER_ERROR malformed message between cores\r\n";
 /// Longer replies leave no memory behind.
@@ -55,6 +55,8 @@ pub struct GatewayOptions {
     pub item_bytes_max: usize,
     /// When `now_s` is 0, seconds since 1970.
     pub start_unix_s: u64,
+    /// Time from the first lost condition of a command on after which it is given up.
+    pub patience: Ns,
     /// Seed of the time that commands wait which have lost their condition; each worker of all gateways has its own.
     pub seed: u64,
 }
@@ -63,23 +65,10 @@ pub struct GatewayOptions {
 /// [router](CoreRouter) of the worker's sessions, to which every key is another core's.
 pub struct Errands {
     backend: Box<dyn Backend>,
-    slots: Vec<Errand>,
-    free: Vec<Slot>,
-    /// Those that block their keys.
-    blocking: Vec<Slot>,
-    /// Those that can go on as soon as the client accepts their operations, in order.
-    ready: VecDeque<Slot>,
-    /// Those that have lost their condition, and the number of polls after which they read anew. Without a wait, one of two
-    /// workers whose operations reach a server in step would lose for ever.
-    resting: Vec<(Slot, u32)>,
-    rng: Rng,
-    terms: Terms,
-    reply: Reply,
-    value: Vec<u8>,
+    commands: Commands,
     /// Replies that were known at once; the sessions have not reserved their places yet.
     staged: Vec<(PendingReply, Option<usize>)>,
     staged_bytes: Vec<u8>,
-    counters: Counters,
     own: usize,
     core_count: usize,
     /// A command found no free slot since [`has_space_again`](Errands::has_space_again) was last true.
@@ -94,23 +83,26 @@ impl Errands {
         let capacity = options.capacity.max(1);
         Errands {
             backend,
-            slots: (0..capacity).map(|_| Errand::new()).collect(),
-            free: (0..capacity as Slot).rev().collect(),
-            blocking: Vec::with_capacity(capacity),
-            ready: VecDeque::with_capacity(capacity),
-            resting: Vec::with_capacity(capacity),
-            rng: Rng::new(options.seed, options.worker as u64, 0),
-            terms: Terms {
-                offers: options.offers,
-                item_bytes_max: options.item_bytes_max,
-                start_unix_s: options.start_unix_s,
-                now_s: 1,
+            commands: Commands {
+                slots: (0..capacity).map(|_| Errand::new()).collect(),
+                free: (0..capacity as Slot).rev().collect(),
+                blocking: Vec::with_capacity(capacity),
+                ready: VecDeque::with_capacity(capacity),
+                resting: Vec::with_capacity(capacity),
+                patience: options.patience,
+                rng: Rng::new(options.seed, options.worker as u64, 0),
+                terms: Terms {
+                    offers: options.offers,
+                    item_bytes_max: options.item_bytes_max,
+                    start_unix_s: options.start_unix_s,
+                    now_s: 1,
+                },
+                reply: Reply::default(),
+                value: Vec::new(),
+                counters: Counters::default(),
             },
-            reply: Reply::default(),
-            value: Vec::new(),
             staged: Vec::with_capacity(capacity),
             staged_bytes: Vec::new(),
-            counters: Counters::default(),
             own: options.worker,
             core_count: options.worker_count + 1,
             refused: false,
@@ -120,7 +112,7 @@ impl Errands {
 
     /// Sets the time for expiry: seconds since [`GatewayOptions::start_unix_s`], at least 1.
     pub fn set_now_s(&mut self, now_s: u32) {
-        self.terms.now_s = now_s;
+        self.commands.terms.now_s = now_s;
     }
 
     /// Takes the answers of the system, and asks on. Calls `fill` with every reply that is known, those that were known when
@@ -128,36 +120,13 @@ impl Errands {
     pub fn poll(&mut self, fill: &mut Fill<'_>) -> bool {
         self.fill_staged(fill);
         self.submitted = false;
-        let Errands {
-            backend,
-            slots,
-            free,
-            blocking,
-            ready,
-            resting,
-            rng,
-            terms,
-            reply,
-            value,
-            counters,
-            ..
-        } = self;
-        let mut rest = Rest {
-            slots,
-            free,
-            blocking,
-            ready,
-            resting,
-            rng,
-            terms,
-            reply,
-            value,
-            counters,
-        };
+        let Errands { backend, commands, .. } = self;
         let finished = backend.poll(&mut |completion: Completion<'_>| {
-            rest.completed(completion.token as Slot, &completion.outcome, true, fill);
+            commands.completed(completion.token as Slot, &completion.outcome, true, fill);
         });
-        self.rest().wake();
+        if !commands.resting.is_empty() {
+            commands.wake(backend.now(), fill);
+        }
         self.pump(fill);
         finished > 0 || self.is_busy()
     }
@@ -179,12 +148,12 @@ impl Errands {
 
     /// Whether the next [`poll`](Errands::poll) has something to do, although nothing may have arrived.
     pub fn is_busy(&self) -> bool {
-        self.submitted || !self.resting.is_empty()
+        self.submitted || !self.commands.resting.is_empty()
     }
 
     /// Number of commands under way.
     pub fn under_way(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.commands.slots.len() - self.commands.free.len()
     }
 
     /// Time by which [`poll`](Errands::poll) must be called again even if nothing arrives.
@@ -194,50 +163,35 @@ impl Errands {
 
     /// Whether a command had found no space, and there is some now. True once for each such time.
     pub fn has_space_again(&mut self) -> bool {
-        let again = self.refused && !self.free.is_empty();
+        let again = self.refused && !self.commands.free.is_empty();
         self.refused &= !again;
         again
     }
 
     /// Takes what the commands have counted since the last call; `None` if that is nothing.
     pub fn take_counters(&mut self) -> Option<Counters> {
-        let counters = std::mem::take(&mut self.counters);
+        let counters = std::mem::take(&mut self.commands.counters);
         (counters != Counters::default()).then_some(counters)
-    }
-
-    fn rest(&mut self) -> Rest<'_> {
-        Rest {
-            slots: &mut self.slots,
-            free: &mut self.free,
-            blocking: &mut self.blocking,
-            ready: &mut self.ready,
-            resting: &mut self.resting,
-            rng: &mut self.rng,
-            terms: &self.terms,
-            reply: &mut self.reply,
-            value: &mut self.value,
-            counters: &mut self.counters,
-        }
     }
 
     /// Submits what is ready, in order, as long as the client accepts it.
     fn pump(&mut self, fill: &mut Fill<'_>) {
-        while let Some(slot) = self.ready.pop_front() {
+        while let Some(slot) = self.commands.ready.pop_front() {
             if !self.go_on(slot, fill) {
-                return self.ready.push_front(slot);
+                return self.commands.ready.push_front(slot);
             }
         }
     }
 
     /// Begins an errand, or submits the operation that it holds; returns whether the client had space.
     fn go_on(&mut self, slot: Slot, fill: &mut Fill<'_>) -> bool {
-        let errand = &mut self.slots[slot as usize];
+        let errand = &mut self.commands.slots[slot as usize];
         let State::Held(step) = errand.state else {
-            if errand.state == State::New && !self.rest().admit(slot) {
+            if errand.state == State::New && !self.commands.admit(slot) {
                 return true; // It waits for another one.
             }
-            self.rest().begin(slot, fill);
-            return match self.slots[slot as usize].state {
+            self.commands.begin(slot, fill);
+            return match self.commands.slots[slot as usize].state {
                 State::Held(_) => self.go_on(slot, fill),
                 _ => true,
             };
@@ -255,12 +209,12 @@ impl Errands {
             Err(_) => Refusal::Unavailable,
         };
         errand.state = State::Asked(step);
-        self.rest()
+        self.commands
             .completed(slot, &Outcome::Refused(refusal), false, fill);
-        match self.ready.back() {
+        match self.commands.ready.back() {
             // It holds another operation: at once, before others about its key.
-            Some(&last) if last == slot && matches!(self.slots[slot as usize].state, State::Held(_)) => {
-                self.ready.pop_back();
+            Some(&last) if last == slot && matches!(self.commands.slots[slot as usize].state, State::Held(_)) => {
+                self.commands.ready.pop_back();
                 self.go_on(slot, fill)
             }
             _ => true,
@@ -269,8 +223,8 @@ impl Errands {
 
     /// Begins the errand in a new slot, or leaves it until its turn.
     fn start(&mut self, slot: Slot) {
-        if !self.ready.is_empty() {
-            return self.ready.push_back(slot);
+        if !self.commands.ready.is_empty() {
+            return self.commands.ready.push_back(slot);
         }
         let (mut staged, mut bytes) = (
             std::mem::take(&mut self.staged),
@@ -281,7 +235,7 @@ impl Errands {
         });
         (self.staged, self.staged_bytes) = (staged, bytes);
         if !accepted {
-            self.ready.push_back(slot);
+            self.commands.ready.push_back(slot);
         }
     }
 }
@@ -330,14 +284,14 @@ impl CoreRouter for Errands {
             );
             return Ok(());
         }
-        let Some(slot) = self.free.pop() else {
+        let Some(slot) = self.commands.free.pop() else {
             self.refused = true;
             return Err(RouteFull);
         };
-        if self.slots[slot as usize].take(pending, pieces) {
+        if self.commands.slots[slot as usize].take(pending, pieces) {
             self.start(slot);
         } else {
-            self.free.push(slot);
+            self.commands.free.push(slot);
             stage(
                 &mut self.staged,
                 &mut self.staged_bytes,
@@ -349,18 +303,23 @@ impl CoreRouter for Errands {
     }
 }
 
-/// All but the client, which lends its completions meanwhile.
-struct Rest<'e> {
-    slots: &'e mut Vec<Errand>,
-    free: &'e mut Vec<Slot>,
-    blocking: &'e mut Vec<Slot>,
-    ready: &'e mut VecDeque<Slot>,
-    resting: &'e mut Vec<(Slot, u32)>,
-    rng: &'e mut Rng,
-    terms: &'e Terms,
-    reply: &'e mut Reply,
-    value: &'e mut Vec<u8>,
-    counters: &'e mut Counters,
+/// All commands of a worker, without the client that executes their operations.
+struct Commands {
+    slots: Vec<Errand>,
+    free: Vec<Slot>,
+    /// Those that block their keys.
+    blocking: Vec<Slot>,
+    /// Those that can go on as soon as the client accepts their operations, in order.
+    ready: VecDeque<Slot>,
+    /// Those that have lost their condition, and the time when they read anew, once it is chosen. Without a wait, one of two
+    /// workers whose operations reach a server in step would lose for ever.
+    resting: Vec<(Slot, Option<Ns>)>,
+    patience: Ns,
+    rng: Rng,
+    terms: Terms,
+    reply: Reply,
+    value: Vec<u8>,
+    counters: Counters,
 }
 
 /// What an errand does next, without its operation.
@@ -372,7 +331,7 @@ enum Next {
     Close,
 }
 
-impl Rest<'_> {
+impl Commands {
     /// Whether a new errand may begin; if not, it waits for the one that blocks its key.
     fn admit(&mut self, slot: Slot) -> bool {
         let hash = self.slots[slot as usize].hash;
@@ -443,15 +402,15 @@ impl Rest<'_> {
         let (what, key) = errand.command();
         self.reply.bytes.clear();
         let mut turn = Turn {
-            terms: self.terms,
+            terms: &self.terms,
             key,
             memo: &mut memo,
-            reply: self.reply,
-            counters: self.counters,
+            reply: &mut self.reply,
+            counters: &mut self.counters,
         };
         let action = match ended {
             None => turn.begin(&what),
-            Some((step, outcome)) => turn.proceed(&what, step, outcome, self.value),
+            Some((step, outcome)) => turn.proceed(&what, step, outcome, &mut self.value),
         };
         let next = match action {
             Action::Ask(step, ref op) => {
@@ -488,34 +447,42 @@ impl Rest<'_> {
                 self.end(slot);
             }
             Next::Again => {
-                let errand = &mut self.slots[slot as usize];
-                errand.tries += 1;
-                if errand.tries >= TRIES_MAX {
-                    self.reply.bytes.clear();
-                    if !is_silent(&self.slots[slot as usize].command().0) {
-                        self.reply.bytes.extend_from_slice(BUSY);
-                    }
-                    self.answer(slot, fill);
-                    return self.end(slot);
-                }
-                errand.state = State::Resting;
-                let most = 1 << errand.tries.min(RESTS_LOG_MAX);
-                self.resting.push((slot, (self.rng.next_u64() % most) as u32));
+                self.slots[slot as usize].state = State::Resting;
+                self.resting.push((slot, None));
             }
         }
     }
 
-    /// A poll is over: those that have rested long enough read anew.
-    fn wake(&mut self) {
-        let Rest { resting, ready, .. } = self;
-        resting.retain_mut(|(slot, polls)| {
-            let is_over = *polls == 0;
-            *polls = polls.saturating_sub(1);
-            if is_over {
-                ready.push_back(*slot);
+    /// A poll is over: those that have rested long enough read anew, and those that have lost for too long are given up.
+    fn wake(&mut self, now: Ns, fill: &mut Fill<'_>) {
+        let mut resting = std::mem::take(&mut self.resting);
+        resting.retain_mut(|(slot, until)| {
+            let errand = &mut self.slots[*slot as usize];
+            let until = *until.get_or_insert_with(|| {
+                let longest = REST.0 << errand.losses.min(REST_DOUBLINGS);
+                errand.losses = errand.losses.saturating_add(1);
+                now + Ns(self.rng.below(longest))
+            });
+            if now > *errand.give_up_at.get_or_insert(now + self.patience) {
+                self.give_up(*slot, fill);
+                return false;
             }
-            !is_over
+            if until <= now {
+                self.ready.push_back(*slot);
+            }
+            until > now
         });
+        self.resting = resting;
+    }
+
+    /// Ends a command that has lost its condition each time.
+    fn give_up(&mut self, slot: Slot, fill: &mut Fill<'_>) {
+        self.reply.bytes.clear();
+        if !is_silent(&self.slots[slot as usize].command().0) {
+            self.reply.bytes.extend_from_slice(BUSY);
+        }
+        self.answer(slot, fill);
+        self.end(slot);
     }
 
     fn answer(&mut self, slot: Slot, fill: &mut Fill<'_>) {

@@ -4,8 +4,8 @@
 //! To the [sessions](drover_memcached::Session) of a worker, all keys are another core's, and [`Errands`] is the
 //! [router](drover_memcached::CoreRouter) to it. Each command is an errand: what is to be read is decided and asked for,
 //! what is to be changed is decided and asked for under the condition that the item is as it was read, and the answer
-//! fills the command's place among the replies. A command that loses its condition is decided again, up to
-//! [`TRIES_MAX`] times.
+//! fills the command's place among the replies. A command that loses its condition is decided again after a
+//! wait, which grows, until its [deadline](GatewayOptions::patience).
 //!
 //! - [`Errands`] are the commands of a worker that are under way.
 //! - [`Backend`] is the client, whatever its provider and system: [`OnContext`].
@@ -15,8 +15,7 @@
 //!
 //! - CAS numbers are the system's versions. A PUT does not tell its version: `ms` and `ma` with flag `c` read it back, and
 //!   return 0, which no item has, if another value is there by then.
-//! - An item's expiry can be set, but not read. So `mg` with `t` and `ma` with `t` are refused, and **`append`, `prepend`,
-//!   `incr`, `decr`, `ms` with mode `A` or `P`, and `ma` without `T` make an item that never expires**.
+//! - An item's expiry can be set and kept, but not read. So `mg` with `t` and `ma` with `t` are refused.
 //! - Items have no time of last access, and no marks: `me`, `mg` with `h`, `l`, `N` or `R`, `ms` and `md` with `I`, and `md`
 //!   with `x` are refused. A CAS cannot be chosen: `E` is refused.
 //! - `flush_all`, `watch`, dumps and `cache_memlimit` are refused: items belong to the system, and other gateways and
@@ -38,5 +37,5 @@ mod errands;
 mod refusals;
 
 pub use backend::{Backend, OnContext};
-pub use errands::{Answer, Errands, Fill, GatewayOptions, TRIES_MAX};
+pub use errands::{Answer, Errands, Fill, GatewayOptions};
 pub use refusals::refusals;

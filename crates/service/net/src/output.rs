@@ -19,6 +19,8 @@ const BLOCK_BYTES: usize = 16 << 10;
 /// Size of the first block, bytes, until that was once too small: the pool keeps these for a whole round of short
 /// replies.
 const FIRST_BYTES: usize = 4 << 10;
+/// A connection that has had more than this behind a missing reply, of each kind, leaves no memory to the next.
+const KEPT_BYTES: usize = 16 << 10;
 /// After a short write, a remainder of at most this many bytes moves to a smaller block.
 const SETTLE_BYTES: usize = 4 << 10;
 
@@ -57,9 +59,10 @@ pub struct Output {
     begun: u64,
 }
 
-/// The first pending reply and everything behind it.
+/// The first pending reply and everything behind it. The pool keeps it between two uses: in a gateway nearly all replies are
+/// pending at first.
 #[derive(Debug, Default)]
-struct Late {
+pub(crate) struct Late {
     entries: VecDeque<Entry>,
     /// Number of the first entry; the others follow.
     first: u64,
@@ -181,7 +184,7 @@ impl Output {
     pub fn pending_reply(&mut self) -> PendingReply {
         let pending_reply = self.next_hole();
         self.next += 1;
-        let late = self.late.get_or_insert_default();
+        let late = self.late.get_or_insert_with(|| self.pool.take_late());
         if late.entries.is_empty() {
             late.first = pending_reply.number;
         }
@@ -363,8 +366,9 @@ impl Output {
             self.push(&late.behind[late.behind_done..entry.behind_end]);
             late.behind_done = entry.behind_end;
         }
-        if !late.entries.is_empty() {
-            self.late = Some(late);
+        match late.entries.is_empty() {
+            true => self.pool.give_late(late),
+            false => self.late = Some(late),
         }
     }
 }
@@ -373,6 +377,17 @@ impl Late {
     /// Bytes held, including those already moved out: they are freed when the last pending reply is filled.
     fn len(&self) -> usize {
         self.behind.len() + self.filled.len() + self.long_bytes
+    }
+
+    /// Forgets everything but its memory, unless that is more than a few short replies need; returns whether it is worth
+    /// keeping.
+    pub(crate) fn clear(&mut self) -> bool {
+        self.entries.clear();
+        self.behind.clear();
+        self.filled.clear();
+        (self.behind_done, self.long_bytes) = (0, 0);
+        let entry_bytes = self.entries.capacity() * size_of::<Entry>();
+        entry_bytes.max(self.behind.capacity()).max(self.filled.capacity()) <= KEPT_BYTES
     }
 }
 

@@ -4,6 +4,7 @@
 //! connection gets blocks that are still in the caches; the number kept per size is limited, so that a burst of
 //! connections does not hold memory for ever.
 
+use crate::output::Late;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -15,6 +16,9 @@ const CLASSES: usize = 12;
 /// allocate and free its memory.
 const KEPT_BYTES: usize = 512 << 10;
 
+/// Connections whose first missing reply leaves memory for the next connection's.
+const LATES_KEPT: usize = 64;
+
 /// Maximum size of a small block, bytes.
 const SMALL_BYTES: usize = 64 << 10;
 
@@ -24,6 +28,8 @@ const SMALL_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Pool {
     kept: [RefCell<Vec<Box<[u8]>>>; CLASSES],
+    /// Memory for what stands behind missing replies, not in use.
+    lates: RefCell<Vec<Box<Late>>>,
     /// Part of `lent_bytes` in small blocks.
     lent_small: Cell<usize>,
     /// Number of blocks returned.
@@ -39,6 +45,7 @@ impl Pool {
     pub fn new(budget_bytes: usize) -> Rc<Pool> {
         Rc::new(Pool {
             kept: Default::default(),
+            lates: RefCell::default(),
             lent_small: 0.into(),
             given: 0.into(),
             lent_bytes: 0.into(),
@@ -100,6 +107,19 @@ impl Pool {
             if class.len() < (KEPT_BYTES / bytes).max(2) {
                 class.push(block);
             }
+        }
+    }
+
+    /// Lends memory for what stands behind a missing reply: empty, and not counted.
+    pub(crate) fn take_late(&self) -> Box<Late> {
+        self.lates.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes back what [`take_late`](Pool::take_late) has lent.
+    pub(crate) fn give_late(&self, mut late: Box<Late>) {
+        let mut lates = self.lates.borrow_mut();
+        if late.clear() && lates.len() < LATES_KEPT {
+            lates.push(late);
         }
     }
 

@@ -30,10 +30,21 @@ pub(crate) struct Access<P: Provider> {
     /// The last structure that was found broken.
     corrupt: Cell<Option<MemoryError>>,
     mistake: Option<Mistake>,
+    /// Whether operations on a lost node wait until their deadlines for its return.
+    waits: bool,
 }
 
 impl<P: Provider> Access<P> {
     pub(crate) fn new(mistake: Option<Mistake>) -> Rc<Access<P>> {
+        Access::create(mistake, true)
+    }
+
+    /// Of a thread whose operations on lost nodes do not wait for these.
+    pub(crate) fn refusing_at_once() -> Rc<Access<P>> {
+        Access::create(None, false)
+    }
+
+    fn create(mistake: Option<Mistake>, waits: bool) -> Rc<Access<P>> {
         Rc::new(Access {
             race: RefCell::new(None),
             running: Cell::new(0),
@@ -42,6 +53,7 @@ impl<P: Provider> Access<P> {
             is_repaired: Cell::new(false),
             corrupt: Cell::new(None),
             mistake,
+            waits,
         })
     }
 
@@ -166,6 +178,10 @@ impl<P: Provider> RaceOps<P> {
             RaceError::Memory(MemoryError::LeaseOver { .. }) => Verdict::Again,
             // The thread has too little of something for a moment.
             RaceError::Memory(MemoryError::Task(TaskError::Stage(_))) => Verdict::Again,
+            RaceError::Memory(MemoryError::NodeLost { .. }) if !self.0.waits => {
+                self.0.is_broken.set(true);
+                refused(Refusal::Unavailable)
+            }
             RaceError::Memory(MemoryError::NodeLost { .. } | MemoryError::Task(_)) => {
                 self.0.is_broken.set(true);
                 Verdict::Again
@@ -205,19 +221,23 @@ async fn attempt<P: Provider>(
         }
         Op::Put {
             key,
-            value,
+            value: new,
             ttl_s,
             flags,
             condition,
+            keep,
         } => {
-            if key.len() + value.len() > race.item_bytes_max() {
+            if key.len() + new.len() > race.item_bytes_max() {
                 return Err(RaceError::TooLarge);
             }
             let meta = ItemMeta {
                 flags,
                 expire_s: race.expire_s(cx, key, ttl_s),
             };
-            let updated = race.put_if(cx, key, value, meta, condition).await?;
+            let updated = match keep {
+                true => race.put_keeping(cx, (key, new), meta, condition, value).await?,
+                false => race.put_if(cx, key, new, meta, condition).await?,
+            };
             Ok(answer(updated, Answer::Stored))
         }
         Op::Delete { key, condition } => {

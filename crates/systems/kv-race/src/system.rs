@@ -44,6 +44,7 @@ impl System for RaceSystem {
         offers: Offers {
             eviction: Err("nodes see no GETs"),
             evicts: false,
+            gateway: true,
             sends_again: false,
             expiry_lag_s: 1,
             ..Offers::native_only("a node that keeps its memory in a file is one of drover memory-node")

@@ -196,7 +196,7 @@ mod tests {
                 RequestKind::Get => (0, offset),
             };
             let has_extension = is_extended && !matches!(kind, RequestKind::Get | RequestKind::Touch);
-            let extension = has_extension.then_some(Extension { flags: offset, condition: Condition::IfVersion(u64::from(long)) });
+            let extension = has_extension.then_some(Extension { flags: offset, condition: Condition::IfVersion(u64::from(long)), keep: false });
             let request = Request {
                 kind, slot: 0, key_bytes: key.len(), value_bytes, ttl_s, sequence: u64::from(number), value_offset: u64::from(value_offset),
                 is_detailed: is_extended && kind == RequestKind::Get, extension,

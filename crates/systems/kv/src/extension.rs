@@ -4,11 +4,12 @@
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 1 | condition | 0 always, 1 if absent, 2 if present, 3 if the version is the one below |
-//! | 1 | 3 | | 0 |
+//! | 1 | 1 | keep | 1 if a key that exists keeps its expiry and flags, else 0 |
+//! | 2 | 2 | | 0 |
 //! | 4 | 4 | flags | the caller's own bits; 0 for a DELETE |
 //! | 8 | 8 | version | 0 if the condition compares none |
 //!
-//! Little-endian. A request with neither flags nor condition has no extension, so most requests are as long as without
+//! Little-endian. A request that says nothing of all this has no extension, so most requests are as long as without
 //! this file.
 
 use crate::Condition;
@@ -16,13 +17,15 @@ use crate::Condition;
 /// Bytes of an encoded [`Extension`].
 pub const EXTENSION_BYTES: usize = 16;
 
-/// Flags and condition of an update.
+/// Flags and condition of an update, and whether it keeps those that are there.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Extension {
     /// Flags to be stored with the value of a PUT; 0 for other updates.
     pub flags: u32,
     /// Condition of the update.
     pub condition: Condition,
+    /// Whether a PUT of a key that exists keeps its expiry and flags.
+    pub keep: bool,
 }
 
 impl Extension {
@@ -36,6 +39,7 @@ impl Extension {
         };
         let mut bytes = [0; EXTENSION_BYTES];
         bytes[0] = kind;
+        bytes[1] = u8::from(self.keep);
         bytes[4..8].copy_from_slice(&self.flags.to_le_bytes());
         bytes[8..].copy_from_slice(&version.to_le_bytes());
         bytes
@@ -45,7 +49,11 @@ impl Extension {
     pub fn decode(bytes: &[u8; EXTENSION_BYTES]) -> Option<Extension> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let version = u64::from(word(8)) | u64::from(word(12)) << 32;
-        let condition = match (word(0), version) {
+        let [kind, keep, zeros @ ..] = word(0).to_le_bytes();
+        if keep > 1 || zeros != [0; 2] {
+            return None;
+        }
+        let condition = match (kind, version) {
             (0, 0) => Condition::Always,
             (1, 0) => Condition::IfAbsent,
             (2, 0) => Condition::IfPresent,
@@ -55,6 +63,7 @@ impl Extension {
         Some(Extension {
             flags: word(4),
             condition,
+            keep: keep == 1,
         })
     }
 }
@@ -106,13 +115,16 @@ mod tests {
             (Condition::IfVersion(0x0102_0304_0506_0708), 3, 8),
             (Condition::IfVersion(0), 3, 0),
         ] {
-            let extension = Extension {
-                flags: 0x0a0b_0c0d,
-                condition,
-            };
-            let bytes = extension.encode();
-            assert_eq!(bytes[..9], [kind, 0, 0, 0, 0xd, 0xc, 0xb, 0xa, version]);
-            assert_eq!(Extension::decode(&bytes), Some(extension));
+            for keep in [false, true] {
+                let extension = Extension {
+                    flags: 0x0a0b_0c0d,
+                    condition,
+                    keep,
+                };
+                let bytes = extension.encode();
+                assert_eq!(bytes[..9], [kind, u8::from(keep), 0, 0, 0xd, 0xc, 0xb, 0xa, version]);
+                assert_eq!(Extension::decode(&bytes), Some(extension));
+            }
         }
     }
 
@@ -131,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_nobody_encodes_is_refused() {
-        for (at, byte) in [(0, 4), (0, 255), (1, 1), (3, 1), (8, 1), (15, 1)] {
+        for (at, byte) in [(0, 4), (0, 255), (1, 2), (2, 1), (3, 1), (8, 1), (15, 1)] {
             let mut bytes = Extension::default().encode();
             bytes[at] = byte;
             assert_eq!(Extension::decode(&bytes), None, "byte {at} is {byte}");

@@ -4,7 +4,7 @@ use crate::{Condition, Extension};
 
 /// An operation on one key, which has 1 to [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) bytes.
 ///
-/// A [`Get`](Op::Get), and a [`Put`](Op::Put) or [`Delete`](Op::Delete) without condition and flags, are what every system
+/// A [`Get`](Op::Get), and a [`Put`](Op::Put) or [`Delete`](Op::Delete) without condition and flags that keeps nothing, are what every system
 /// is made for. What a system has of the rest, its [`Offers`](crate::Offers) say; it refuses what it has not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op<'a> {
@@ -30,6 +30,8 @@ pub enum Op<'a> {
         flags: u32,
         /// Condition under which the value is written.
         condition: Condition,
+        /// Whether a key that exists keeps its expiry and flags, so that `ttl_s` and `flags` are ignored.
+        keep: bool,
     },
     /// Remove the key.
     Delete {
@@ -84,6 +86,7 @@ impl<'a> Op<'a> {
             ttl_s,
             flags: 0,
             condition: Condition::Always,
+            keep: false,
         }
     }
 
@@ -143,12 +146,24 @@ impl<'a> Op<'a> {
         matches!(self, Op::GetItem { .. })
     }
 
-    /// Flags and condition of an update; `None` if it has neither.
+    /// What an update says beyond key, value and time to live; `None` if that is nothing.
     #[inline(always)]
     pub fn extension(&self) -> Option<Extension> {
         let extension = match *self {
-            Op::Put { flags, condition, .. } => Extension { flags, condition },
-            Op::Delete { condition, .. } => Extension { flags: 0, condition },
+            Op::Put {
+                flags,
+                condition,
+                keep,
+                ..
+            } => Extension {
+                flags,
+                condition,
+                keep,
+            },
+            Op::Delete { condition, .. } => Extension {
+                condition,
+                ..Extension::default()
+            },
             _ => return None,
         };
         (extension != Extension::default()).then_some(extension)

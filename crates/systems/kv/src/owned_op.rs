@@ -44,7 +44,11 @@ impl OwnedOp {
     /// Borrows it as an [`Op`].
     pub fn as_op(&self) -> Op<'_> {
         let (key, ttl_s) = (&*self.key, self.ttl_s);
-        let Extension { flags, condition } = self.extension;
+        let Extension {
+            flags,
+            condition,
+            keep,
+        } = self.extension;
         match self.kind {
             OpKind::Get if self.is_detailed => Op::GetItem { key },
             OpKind::Get => Op::Get { key },
@@ -54,6 +58,7 @@ impl OwnedOp {
                 ttl_s,
                 flags,
                 condition,
+                keep,
             },
             OpKind::Delete => Op::Delete { key, condition },
             OpKind::Touch => Op::Touch { key, ttl_s },
@@ -85,7 +90,7 @@ impl OwnedOp {
         self.is_detailed
     }
 
-    /// Flags and condition.
+    /// What an update says beyond key, value and time to live.
     pub fn extension(&self) -> Extension {
         self.extension
     }
@@ -105,6 +110,7 @@ mod tests {
                 ttl_s: 7,
                 flags: 8,
                 condition: Condition::IfVersion(9),
+                keep: true,
             },
             Op::Get { key: b"key" },
             Op::GetItem { key: b"key" },

@@ -160,10 +160,10 @@ mod tests {
             let condition = Condition::IfVersion(sequence);
             for (kind, is_detailed, extension) in [
                 (RequestKind::Put, false, None),
-                (RequestKind::Put, false, Some(Extension { flags: ttl_s, condition })),
-                (RequestKind::PutLarge, false, Some(Extension { flags: 1, condition: Condition::Always })),
+                (RequestKind::Put, false, Some(Extension { flags: ttl_s, condition, keep: true })),
+                (RequestKind::PutLarge, false, Some(Extension { flags: 1, ..Extension::default() })),
                 (RequestKind::Delete, false, None),
-                (RequestKind::Delete, false, Some(Extension { flags: 0, condition })),
+                (RequestKind::Delete, false, Some(Extension { condition, ..Extension::default() })),
                 (RequestKind::Get, false, None),
                 (RequestKind::Get, true, None),
                 (RequestKind::Touch, false, None),

@@ -24,6 +24,7 @@ fn put_if<'a>(key: &'a [u8], value: &'a [u8], condition: Condition) -> Op<'a> {
         ttl_s: 0,
         flags: 0,
         condition,
+        keep: false,
     }
 }
 
@@ -128,7 +129,8 @@ fn versions<B: Bed>(bed: &mut B, client: &mut B::Client, key: &[u8], (one, two):
     assert_eq!(run(Op::Delete { key, condition }), Answer::Exists, "{len}");
 }
 
-/// Flags come back with the value, also after a touch; a touch changes when an item expires, and nothing else.
+/// Flags come back with the value, also after a touch; a touch changes when an item expires, and nothing else; a PUT that keeps
+/// expiry and flags changes the value and the version, and nothing else.
 pub fn flags_and_touch<B: Bed>() {
     let (rule, all) = ("flags_and_touch", B::offers().operations);
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
@@ -146,6 +148,7 @@ pub fn flags_and_touch<B: Bed>() {
                     ttl_s: 0,
                     flags,
                     condition: Condition::Always,
+                    keep: false,
                 };
                 assert_eq!(run_one(&mut bed, &mut client, put), Answer::Stored);
                 let found = item(&mut bed, &mut client, key).expect("it was put");
@@ -175,6 +178,7 @@ pub fn flags_and_touch<B: Bed>() {
             ttl_s,
             flags,
             condition,
+            keep: false,
         });
         assert_eq!(run(touch(key, 1000)), Answer::Touched);
         if let (true, Answer::Found { flags: kept, .. }) = (all.flags, run(Op::GetItem { key })) {
@@ -186,7 +190,13 @@ pub fn flags_and_touch<B: Bed>() {
     assert_eq!(run(touch(b"lasting", 2)), Answer::Touched);
     run(Op::put_for(b"brief", b"v", 2));
     assert_eq!(run(touch(b"brief", 0)), Answer::Touched, "for ever");
+    for (at, (_, value)) in values.into_iter().enumerate() {
+        keep(&mut bed, &mut client, at, value);
+    }
     bed.pass_seconds(4);
+    for (at, (_, value)) in values.into_iter().enumerate() {
+        kept(&mut bed, &mut client, at, value);
+    }
     let mut run = |op| run_one(&mut bed, &mut client, op);
     for (key, value) in values {
         assert_eq!(run(Op::Get { key }), Answer::Value(value.to_vec()), "touched");
@@ -194,6 +204,82 @@ pub fn flags_and_touch<B: Bed>() {
     assert_eq!(run(Op::Get { key: b"lasting" }), Answer::NotFound);
     assert_eq!(run(touch(b"lasting", 0)), Answer::NotFound, "it has expired");
     assert_eq!(run(Op::Get { key: b"brief" }), Answer::Value(b"v".to_vec()));
+}
+
+/// Keys of the part of [`flags_and_touch`] about PUTs that keep: of items that expire, last, and were not there.
+fn kept_keys(at: usize) -> [Vec<u8>; 3] {
+    ["expires", "lasts", "new"].map(|what| format!("{what}-{at}").into_bytes())
+}
+
+/// A PUT that keeps expiry and flags; those that it gives are for a key that does not exist.
+fn put_keeping<'a>(key: &'a [u8], value: &'a [u8], ttl_s: u32, condition: Condition) -> Op<'a> {
+    Op::Put {
+        key,
+        value,
+        ttl_s,
+        flags: 6,
+        condition,
+        keep: true,
+    }
+}
+
+/// PUTs that keep what there is.
+fn keep<B: Bed>(bed: &mut B, client: &mut B::Client, at: usize, value: &[u8]) {
+    let [expires, lasts, new] = kept_keys(at);
+    let old = vec![9; value.len() / 2];
+    for (key, ttl_s) in [(&expires, 2), (&lasts, 0)] {
+        let put = Op::Put {
+            key,
+            value: &old,
+            ttl_s,
+            flags: 5,
+            condition: Condition::Always,
+            keep: false,
+        };
+        assert_eq!(run_one(bed, client, put), Answer::Stored);
+        let (_, version, _) = item(bed, client, key).expect("it was put");
+        let mut run = |op| run_one(bed, client, op);
+        for (condition, comes) in [
+            (Condition::IfAbsent, Answer::Exists),
+            (Condition::IfVersion(version + 1), Answer::Exists),
+            (Condition::IfVersion(version), Answer::Stored),
+            (Condition::IfVersion(version), Answer::Exists),
+            (Condition::IfPresent, Answer::Stored),
+            (Condition::Always, Answer::Stored),
+        ] {
+            let put = put_keeping(key, value, 2 - ttl_s, condition);
+            assert_eq!(run(put), comes, "{} bytes, {condition:?}", value.len());
+        }
+        let (found, newer, flags) = item(bed, client, key).expect("it was put");
+        assert!(found == value && flags == 5 && newer != version, "{}", value.len());
+    }
+    let mut run = |op| run_one(bed, client, op);
+    for (condition, comes) in [
+        (Condition::IfPresent, Answer::NotFound),
+        (Condition::IfVersion(1), Answer::NotFound),
+        (Condition::Always, Answer::Stored),
+    ] {
+        let put = put_keeping(&new, value, 2, condition);
+        assert_eq!(run(put), comes, "{} bytes, {condition:?}", value.len());
+    }
+    let found = item(bed, client, &new).expect("it was put");
+    assert_eq!((found.0.len(), found.2), (value.len(), 6));
+}
+
+/// What has become of the items of [`keep`] after they have expired, or not.
+fn kept<B: Bed>(bed: &mut B, client: &mut B::Client, at: usize, value: &[u8]) {
+    let [expires, lasts, new] = kept_keys(at);
+    let len = value.len();
+    let found = item(bed, client, &lasts).expect("it lasts");
+    assert!(found.0 == value && found.2 == 5, "{len}");
+    for (key, condition) in [(&expires, Condition::Always), (&new, Condition::IfAbsent)] {
+        assert_eq!(item(bed, client, key), None, "{len}: it has expired");
+        // What has expired is not there to be kept.
+        let put = put_keeping(key, value, 0, condition);
+        assert_eq!(run_one(bed, client, put), Answer::Stored, "{len}");
+        let found = item(bed, client, key).expect("it was put");
+        assert!(found.0 == value && found.2 == 6, "{len}");
+    }
 }
 
 /// Several clients with conditional updates on few keys: the history is linearizable.

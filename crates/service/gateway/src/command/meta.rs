@@ -2,7 +2,7 @@
 
 use super::number::{Next, next_text};
 use super::store::{Joined, Put};
-use super::{Action, Step, Ttl, Turn};
+use super::{Action, Step, Ttl, Turn, unchanged};
 use drover_base::{Condition, crc64};
 use drover_kv::{Op, Outcome};
 use drover_memcached::decide::{ItemFacts, MetaGet, MetaSet, MetaSum, NON_NUMERIC, NumberText, sum_line};
@@ -79,13 +79,7 @@ impl<'a> Turn<'a, '_> {
                     true => Condition::IfVersion(meta.cas),
                     false => Condition::Always,
                 };
-                Action::Ask(
-                    Step::Delete,
-                    Op::Delete {
-                        key: self.key,
-                        condition,
-                    },
-                )
+                Action::Ask(Step::Delete, self.delete_if(condition))
             }
             MetaKind::Arithmetic if !self.terms.offers.versions || !self.terms.offers.conditions => {
                 self.refuse(false, b"ERROR\r\n")
@@ -151,16 +145,7 @@ impl<'a> Turn<'a, '_> {
                 }
                 self.write_hit(meta, value, version, flags);
                 match (meta.has(b'T'), self.terms.ttl(meta.times.expiry)) {
-                    (true, Ttl::Over) => {
-                        let condition = Condition::IfVersion(version);
-                        Action::ReplyThenAsk(
-                            Step::Drop,
-                            Op::Delete {
-                                key: self.key,
-                                condition,
-                            },
-                        )
-                    }
+                    (true, Ttl::Over) => Action::ReplyThenAsk(Step::Drop, self.delete_if(unchanged(version))),
                     _ => Action::Reply,
                 }
             }
@@ -292,22 +277,12 @@ impl<'a> Turn<'a, '_> {
                     return self.refuse(false, NON_NUMERIC);
                 };
                 (self.memo.number, self.memo.creates) = (number, false);
-                match self.terms.ttl(if meta.has(b'T') {
-                    meta.times.expiry
-                } else {
-                    Expiry(0)
-                }) {
-                    Ttl::For(ttl_s) => self.overwrite(text, flags, version, ttl_s),
-                    Ttl::Over => {
-                        let condition = Condition::IfVersion(version);
-                        Action::Ask(
-                            Step::Delete,
-                            Op::Delete {
-                                key: self.key,
-                                condition,
-                            },
-                        )
-                    }
+                if !meta.has(b'T') {
+                    return self.overwrite(text, version, None);
+                }
+                match self.terms.ttl(meta.times.expiry) {
+                    Ttl::For(ttl_s) => self.overwrite(text, version, Some((ttl_s, flags))),
+                    Ttl::Over => Action::Ask(Step::Delete, self.delete_if(unchanged(version))),
                 }
             }
             (Step::Read, Outcome::NotFound) if meta.has(b'N') => {

@@ -250,6 +250,11 @@ impl<'a> Turn<'a, '_> {
         Action::Ask(Step::Read, Op::GetItem { key: self.key })
     }
 
+    fn delete_if(&self, condition: Condition) -> Op<'a> {
+        let key = self.key;
+        Op::Delete { key, condition }
+    }
+
     fn refuse(&mut self, noreply: bool, line: &[u8]) -> Action<'a> {
         self.reply.push(noreply, line);
         Action::Reply
@@ -292,7 +297,7 @@ fn stored(outcome: &Outcome<'_>) -> Option<ExtraOutcome> {
     })
 }
 
-/// The condition of a PUT over an item that was read.
+/// The condition of an update of an item that was read.
 fn unchanged(version: u64) -> Condition {
     Condition::IfVersion(version)
 }

@@ -40,15 +40,11 @@ impl<'a> Turn<'a, '_> {
         match (step, outcome) {
             (
                 Step::Read,
-                &Outcome::Found {
-                    value,
-                    version,
-                    flags,
-                },
+                &Outcome::Found { value, version, .. },
             ) => match next_text(value, (by, up), text) {
                 Next::Number(number) => {
                     self.memo.number = number;
-                    self.overwrite(text, flags, version, 0)
+                    self.overwrite(text, version, None)
                 }
                 Next::NonNumeric => self.refuse(noreply, NON_NUMERIC),
             },

@@ -61,11 +61,12 @@ impl<'a> Turn<'a, '_> {
                     ttl_s,
                     flags: put.flags,
                     condition,
+                    keep: false,
                 },
             ),
             (Ttl::Over, Condition::IfAbsent) => self.read(),
             (Ttl::Over, Condition::IfPresent) => Action::Ask(Step::Delete, Op::delete(key)),
-            (Ttl::Over, condition) => Action::Ask(Step::Delete, Op::Delete { key, condition }),
+            (Ttl::Over, condition) => Action::Ask(Step::Delete, self.delete_if(condition)),
         }
     }
 
@@ -172,7 +173,7 @@ impl<'a> Turn<'a, '_> {
                 value.clear();
                 value.extend_from_slice(first);
                 value.extend_from_slice(second);
-                Joined::Ask(self.overwrite(value, flags, version, 0))
+                Joined::Ask(self.overwrite(value, version, None))
             }
             (Step::Read, Outcome::NotFound) => Joined::Came(Some(ExtraOutcome::Absent)),
             (Step::Write, Outcome::Exists | Outcome::NotFound) => Joined::Ask(Action::Again),
@@ -180,8 +181,10 @@ impl<'a> Turn<'a, '_> {
         }
     }
 
-    /// Asks to put `value` over the item that was read with `version`.
-    pub(super) fn overwrite(&mut self, value: &'a [u8], flags: u32, version: u64, ttl_s: u32) -> Action<'a> {
+    /// Asks to put `value` over the item that was read with `version`. With an expiry and flags of its own, or those that the
+    /// item has by then.
+    pub(super) fn overwrite(&mut self, value: &'a [u8], version: u64, own: Option<(u32, u32)>) -> Action<'a> {
+        let (ttl_s, flags) = own.unwrap_or_default();
         self.memo.written = drover_base::crc64(value);
         Action::Ask(
             Step::Write,
@@ -191,6 +194,7 @@ impl<'a> Turn<'a, '_> {
                 ttl_s,
                 flags,
                 condition: unchanged(version),
+                keep: own.is_none(),
             },
         )
     }

@@ -118,10 +118,15 @@ impl Model {
                 ttl_s,
                 flags,
                 condition,
+                keep,
             } => match unmet(condition) {
                 Some(outcome) => outcome,
                 None => {
+                    let kept = self.get(key).map(|item| (item.expire_s, item.flags));
                     self.put(key, value, ttl_s, flags);
+                    if let (true, Some(kept), Some(item)) = (keep, kept, self.items.get_mut(key)) {
+                        (item.expire_s, item.flags) = kept;
+                    }
                     Outcome::Stored
                 }
             },
@@ -154,6 +159,8 @@ pub struct ModelClient {
     spare: Vec<OwnedOp>,
     /// Source of lateness; `None`: every poll completes everything.
     late: Option<Rng>,
+    /// Each poll takes a microsecond.
+    now: Ns,
     meddle: Rc<RefCell<Option<Meddle>>>,
 }
 
@@ -173,6 +180,7 @@ impl Backend for ModelClient {
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
+        self.now = self.now + Ns(1000);
         let mut finished = 0;
         loop {
             let count = self.waiting.len();
@@ -206,6 +214,10 @@ impl Backend for ModelClient {
     fn next_timer(&self) -> Ns {
         Ns::MAX
     }
+
+    fn now(&self) -> Ns {
+        self.now
+    }
 }
 
 /// How the bed is made.
@@ -217,6 +229,8 @@ pub struct BedOptions {
     pub capacity: usize,
     /// Seed of late answers.
     pub late: Option<u64>,
+    /// Time after which a command that loses its condition is given up.
+    pub patience: Ns,
 }
 
 impl Default for BedOptions {
@@ -226,6 +240,7 @@ impl Default for BedOptions {
             window: 16,
             capacity: 32,
             late: None,
+            patience: Ns::from_s(5),
         }
     }
 }
@@ -279,6 +294,7 @@ impl Bed {
             window: options.window,
             waiting: VecDeque::new(),
             spare: Vec::new(),
+            now: Ns::ZERO,
             late: options.late.map(|seed| Rng::new(seed, 0, 0)),
             meddle: meddle.clone(),
         };
@@ -289,7 +305,8 @@ impl Bed {
             offers: options.offers,
             item_bytes_max: settings.items.item_bytes_max,
             start_unix_s: START_UNIX_S,
-            seed: 0,
+            patience: options.patience,
+            seed: options.late.unwrap_or(0),
         };
         let hasher = drover_base::HashSeed::new(1, 2).hasher();
         Bed {
@@ -345,23 +362,34 @@ impl Bed {
 
     /// One step of a worker with one connection.
     pub fn advance(&mut self, client: &mut Client) {
+        self.advance_all(std::slice::from_mut(client));
+    }
+
+    /// One step of a worker with these connections.
+    pub fn advance_all(&mut self, clients: &mut [Client]) {
+        let mut to_clients = |pending: PendingReply, answer: Answer<'_>| fill(clients, pending, answer);
+        self.model.borrow_mut().now_s = self.now_s;
+        self.errands.set_now_s(self.now_s);
+        self.errands.poll(&mut to_clients);
+        if let Some(counters) = self.errands.take_counters() {
+            self.core.counters.add(&counters);
+        }
+        for client in &mut *clients {
+            self.serve(client);
+        }
+        self.errands
+            .fill_staged(&mut |pending, answer| fill(clients, pending, answer));
+    }
+
+    fn serve(&mut self, client: &mut Client) {
         let Client {
             session,
             input,
             output,
             is_closed,
             need,
+            ..
         } = client;
-        let mut fill = |pending: PendingReply, answer: Answer<'_>| match answer {
-            Answer::Reply(bytes) => output.fill(pending, bytes),
-            Answer::Close => *is_closed = true,
-        };
-        self.model.borrow_mut().now_s = self.now_s;
-        self.errands.set_now_s(self.now_s);
-        self.errands.poll(&mut fill);
-        if let Some(counters) = self.errands.take_counters() {
-            self.core.counters.add(&counters);
-        }
         let enough = match *need {
             Some(Need::Input { at_least }) => input.len() >= at_least,
             _ => true,
@@ -380,16 +408,24 @@ impl Bed {
         let Consumed { used, need: next } = session.advance(&mut executor, input, output);
         input.drain(..used);
         *need = Some(next);
-        let mut fill = |pending: PendingReply, answer: Answer<'_>| match answer {
-            Answer::Reply(bytes) => output.fill(pending, bytes),
-            Answer::Close => *is_closed = true,
-        };
-        self.errands.fill_staged(&mut fill);
+    }
+}
+
+/// Gives an answer to the client that waits for it; it may be gone.
+fn fill(clients: &mut [Client], pending: PendingReply, answer: Answer<'_>) {
+    let client = clients
+        .iter_mut()
+        .find(|client| client.number == pending.connection);
+    match (client, answer) {
+        (None, _) => {}
+        (Some(client), Answer::Reply(bytes)) => client.output.fill(pending, bytes),
+        (Some(client), Answer::Close) => client.is_closed = true,
     }
 }
 
 /// One client connection with its session.
 pub struct Client {
+    number: u64,
     session: Session<NativeCpu>,
     input: Vec<u8>,
     pub output: Output,
@@ -399,10 +435,16 @@ pub struct Client {
 
 impl Client {
     pub fn new() -> Client {
+        Client::numbered(7)
+    }
+
+    /// One of several of a worker.
+    pub fn numbered(number: u64) -> Client {
         Client {
+            number,
             session: Session::new(false),
             input: Vec::new(),
-            output: Output::new(7, 1 << 20),
+            output: Output::new(number, 1 << 20),
             is_closed: false,
             need: None,
         }

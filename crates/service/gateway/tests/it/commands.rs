@@ -1,7 +1,7 @@
 //! What commands leave in the system, and what is refused.
 
 use crate::bed::{Bed, BedOptions, Client};
-use drover_kv::OperationOffers;
+use drover_kv::{Op, OperationOffers};
 
 #[test]
 fn items_are_the_systems_own() {
@@ -91,6 +91,38 @@ fn the_version_of_what_was_put_is_read_back() {
         }
     });
     assert_eq!(bed.say(&mut client, "ms a 4 c\r\nmine\r\n"), "HD c0\r\n");
+}
+
+#[test]
+fn what_reads_and_writes_keeps_expiry_and_flags() {
+    for (said, want) in [
+        ("incr a 1\r\n", "6\r\n"),
+        ("decr a 1\r\n", "4\r\n"),
+        ("append a 0 0 1\r\n1\r\n", "STORED\r\n"),
+        ("prepend a 9 0 1\r\n1\r\n", "STORED\r\n"),
+        ("ms a 1 MA\r\n1\r\n", "HD\r\n"),
+        ("ms a 1 MP T0\r\n1\r\n", "HD\r\n"),
+        ("ma a N0\r\n", "HD\r\n"),
+    ] {
+        let (mut bed, mut client) = (Bed::new(), Client::new());
+        bed.say(&mut client, "set a 7 10 1\r\n5\r\n");
+        // Another one touches the item between the read and the write.
+        bed.meddle(|model, op| {
+            if let (Op::Put { .. }, Some(item)) = (op, model.items.get_mut(op.key())) {
+                item.expire_s = model.now_s + 20;
+            }
+        });
+        assert_eq!(bed.say(&mut client, said), want, "{said:?}");
+        let model = bed.model.borrow();
+        let item = &model.items[&b"a"[..]];
+        assert_eq!((item.expire_s, item.flags), (model.now_s + 20, 7), "{said:?}");
+    }
+    let (mut bed, mut client) = (Bed::new(), Client::new());
+    bed.say(&mut client, "set a 7 10 1\r\n5\r\n");
+    assert_eq!(bed.say(&mut client, "ma a T30\r\n"), "HD\r\n");
+    let model = bed.model.borrow();
+    let item = &model.items[&b"a"[..]];
+    assert_eq!((item.expire_s, item.flags), (model.now_s + 30, 7));
 }
 
 #[test]

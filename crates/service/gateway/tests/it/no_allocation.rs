@@ -39,9 +39,6 @@ fn a_command_allocates_nothing() {
         say(&mut bed, "get a\r\n");
         say(&mut bed, "mg a v f c\r\n");
     }
-    // The output of a connection with missing replies allocates when its first reply is missing.
     let gets = ALLOC.count() - before;
-    println!("{updates} and {gets} allocations");
-    assert!(gets <= 200 * 4, "{gets}");
-    assert!(updates <= 100 * 8 * 4, "{updates}");
+    assert_eq!((updates, gets), (0, 0));
 }

@@ -235,22 +235,22 @@ impl<G: StripedGuards> StripedStore<G> {
     /// Stores an item; the rest as [`Partition::put`](crate::Partition::put).
     #[inline]
     pub fn put<C: Cpu>(&self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome {
-        self.put_if(cpu, key, value, (expire_s, 0), now_s, Condition::Always)
+        self.put_if(cpu, key, value, (expire_s, 0, false), now_s, Condition::Always)
     }
 
     /// As [`put`](StripedStore::put), with the client's flags beside the expiry, if `condition` holds; otherwise nothing
-    /// changes. A version is that of the item.
+    /// changes. If `keep`, a key that exists keeps expiry and flags. A version is that of the item.
     #[inline]
     pub fn put_if<C: Cpu>(
         &self,
         cpu: &C,
         key: Key<'_>,
         value: &[u8],
-        (expire_s, flags): (u32, u32),
+        (expire_s, flags, keep): (u32, u32, bool),
         now_s: u32,
         condition: Condition,
     ) -> PutOutcome {
-        let terms = Terms { expire_s, flags };
+        let terms = (Terms { expire_s, flags }, keep);
         if !self.limits.allow(key, value.len(), Kind::Terms) {
             self.lock_for(cpu, key).counters.too_large += 1;
             return PutOutcome::TooLarge;
@@ -272,17 +272,20 @@ impl<G: StripedGuards> StripedStore<G> {
         cpu: &C,
         key: Key<'_>,
         value: &[u8],
-        terms: Terms,
+        (mut terms, keep): (Terms, bool),
         now_s: u32,
         condition: Condition,
     ) -> Result<PutOutcome, NoSpace> {
         let mut stripe = self.lock_for(cpu, key);
         let found = self.find(cpu, key);
-        if condition != Condition::Always {
+        if keep || condition != Condition::Always {
             let item = found.map(|(_, offset)| ItemRef::new(self.memory.place(offset)));
             let live = item.filter(|item| !item.is_expired(now_s));
             if let Some(refusal) = partition::refuse(condition, live) {
                 return Ok(refusal);
+            }
+            if let Some(item) = live.filter(|_| keep) {
+                terms = item.fields().terms();
             }
         }
         let next = next_version(stripe.version);

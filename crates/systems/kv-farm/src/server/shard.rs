@@ -215,8 +215,16 @@ impl Shard {
         if is_wide && value.len() <= INLINE_BYTES_MAX && expire_s == 0 && extension.is_none() {
             return self.publish(hash, Content::Inline(value), now);
         }
-        let flags = extension.map_or(0, |extension| extension.flags);
-        self.put_object(hash, key, value, (expire_s, flags), now)
+        let Extension { flags, keep, .. } = extension.unwrap_or_default();
+        let terms = match self.find(hash) {
+            Some(Found::Object(object)) if keep => {
+                let head = self.head(&object);
+                (!head.is_expired(now_s)).then_some((head.expire_s, head.flags))
+            }
+            Some(Found::Inline(_)) if keep => Some((0, 0)),
+            _ => None,
+        };
+        self.put_object(hash, key, value, terms.unwrap_or((expire_s, flags)), now)
     }
 
     /// Stores the value in an object.

@@ -121,6 +121,7 @@ impl<P: Provider, F: RequestFormat> KvClient<P> for HerdClient<P, F> {
                 ttl_s: 0,
                 flags: 0,
                 condition: Condition::Always,
+                keep: false,
             } => key_words(key).is_some_and(|words| self.submit_inline_put(cpu, key, words, value, token)),
             _ => false,
         };

@@ -132,6 +132,7 @@ pub(super) fn extra_put<'a>(value: &'a [&'a [u8]], expire_s: u32, extension: Ext
         expire_s,
         flags: extension.flags,
         condition: extension.condition,
+        keep: extension.keep,
         ..ExtraPut::default()
     }
 }

@@ -240,7 +240,7 @@ impl<P: Provider> Connection<P> {
         if end.is_none_or(|end| end > values.len) {
             return Some(Status::BadRequest);
         }
-        let draft = match state.draft(request, key, now) {
+        let draft = match state.draft(request, key, None, now) {
             Ok(draft) => draft,
             Err(status) => return Some(status),
         };

@@ -141,19 +141,29 @@ impl Shard {
         }
     }
 
-    /// As [`check`](Shard::check), for the key of `draft`.
-    pub(super) fn check_draft(
+    /// Expiry and flags of `key`, if it exists.
+    pub(super) fn terms(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<(u32, u32)> {
+        let found = self.get(hash, key, now_s)?;
+        Some((found.header.expire_s, found.header.flags))
+    }
+
+    /// Gives a draft another expiry and other flags.
+    pub(super) fn set_terms(&mut self, draft: &mut Reservation, terms: (u32, u32)) {
+        (draft.header.expire_s, draft.header.flags) = terms;
+        let at = draft.extent.offset as usize;
+        self.memory.copy_in(at, &draft.header.encode());
+    }
+
+    /// The key of `draft`, in `space`.
+    pub(super) fn draft_key<'k>(
         &self,
-        hash: KeyHash,
         draft: &Reservation,
-        now_s: u32,
-        condition: Condition,
-    ) -> Result<(), Status> {
-        let mut key = [0; drover_kv::KEY_BYTES_MAX];
-        let key = &mut key[..draft.header.key_bytes];
+        space: &'k mut [u8; drover_kv::KEY_BYTES_MAX],
+    ) -> &'k [u8] {
+        let key = &mut space[..draft.header.key_bytes];
         self.memory
             .copy_out(draft.extent.offset as usize + RECORD_HEADER_BYTES, key);
-        self.check(hash, key, now_s, condition)
+        key
     }
 
     /// A draft of the record of `key` that expires at `expire_s`; `None` if there is no such key.

@@ -98,11 +98,18 @@ impl<P: Provider> ShardState<P> {
         slice
     }
 
-    /// Allocates a record and writes all of it except the value.
-    pub(super) fn draft(&mut self, request: &Request, key: &[u8], now: Ns) -> Result<Reservation, Status> {
+    /// Allocates a record and writes all of it except the value, with the expiry and flags `kept`, if there are some.
+    pub(super) fn draft(
+        &mut self,
+        request: &Request,
+        key: &[u8],
+        kept: Option<(u32, u32)>,
+        now: Ns,
+    ) -> Result<Reservation, Status> {
         let expire_s = self.clock.expire_s(request.ttl_s, now);
         let flags = request.extension.map_or(0, |extension| extension.flags);
-        let draft = self.shard.draft(key, request.value_bytes, (expire_s, flags), now);
+        let terms = kept.unwrap_or((expire_s, flags));
+        let draft = self.shard.draft(key, request.value_bytes, terms, now);
         draft.map_err(|refusal| self.refuse(refusal))
     }
 
@@ -140,12 +147,12 @@ impl<P: Provider> ShardState<P> {
         value: &[u8],
         now: Ns,
     ) -> Status {
-        if let Some(Extension { condition, .. }) = request.extension
-            && let Err(status) = self.shard.check(hash, key, self.clock.now_s(now), condition)
-        {
-            return status;
-        }
-        match self.draft(request, key, now) {
+        // The draft may evict the key.
+        let kept = match self.check_put(hash, request, key, now) {
+            Ok(kept) => kept,
+            Err(status) => return status,
+        };
+        match self.draft(request, key, kept, now) {
             Ok(draft) => {
                 self.shard.write_value(&draft, value);
                 self.publish(hash, draft, now)
@@ -154,20 +161,39 @@ impl<P: Provider> ShardState<P> {
         }
     }
 
+    /// Checks the condition of a PUT; returns the expiry and flags that the key keeps, if it does.
+    fn check_put(
+        &self,
+        hash: KeyHash,
+        request: &Request,
+        key: &[u8],
+        now: Ns,
+    ) -> Result<Option<(u32, u32)>, Status> {
+        let Some(Extension { condition, keep, .. }) = request.extension else {
+            return Ok(None);
+        };
+        let now_s = self.clock.now_s(now);
+        self.shard.check(hash, key, now_s, condition)?;
+        Ok(keep.then(|| self.shard.terms(hash, key, now_s)).flatten())
+    }
+
     /// Publishes the draft of a PUT, whose value the server has READ, if its condition holds.
     pub(super) fn publish_pulled(
         &mut self,
         hash: KeyHash,
-        draft: Reservation,
+        mut draft: Reservation,
         request: &Request,
         now: Ns,
     ) -> Status {
-        let now_s = self.clock.now_s(now);
-        if let Some(Extension { condition, .. }) = request.extension
-            && let Err(status) = self.shard.check_draft(hash, &draft, now_s, condition)
-        {
-            self.shard.drop_draft(draft);
-            return status;
+        let mut space = [0; drover_kv::KEY_BYTES_MAX];
+        let key = self.shard.draft_key(&draft, &mut space);
+        match self.check_put(hash, request, key, now) {
+            Ok(Some(kept)) => self.shard.set_terms(&mut draft, kept),
+            Ok(None) => {}
+            Err(status) => {
+                self.shard.drop_draft(draft);
+                return status;
+            }
         }
         self.publish(hash, draft, now)
     }

@@ -211,17 +211,64 @@ impl<P: Provider> Race<P> {
         meta: ItemMeta,
         mut change: impl FnMut(&[u8], &mut Vec<u8>),
     ) -> Result<bool, RaceError> {
-        let mut value = Vec::new();
         let mut change = |found: &Found, value: &mut Vec<u8>| {
             change(found.value(), value);
             meta
         };
+        let changed = self
+            .change(cx, key, Condition::Always, &mut Vec::new(), &mut change)
+            .await?;
+        Ok(changed.is_done())
+    }
+
+    async fn change(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        condition: Condition,
+        scratch: &mut Vec<u8>,
+        change: &mut impl FnMut(&Found, &mut Vec<u8>) -> ItemMeta,
+    ) -> Result<Updated, RaceError> {
         let mut guard = cx.conflict_guard().await;
         let mut operation = self.begin(cx, key)?;
         loop {
-            match operation.modify(&mut value, &mut change, &mut guard).await {
+            match operation.modify(condition, scratch, change, &mut guard).await {
                 Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
-                modified => return modified,
+                changed => return changed,
+            }
+        }
+    }
+
+    /// As [`put_if`](Race::put_if), but a key that has a value keeps its expiry and flags, which are READ first. `scratch` is
+    /// memory for the value.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn put_keeping(
+        &self,
+        cx: &TaskCx<P>,
+        (key, value): (&[u8], &[u8]),
+        meta: ItemMeta,
+        condition: Condition,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Updated, RaceError> {
+        let mut keep = |found: &Found, space: &mut Vec<u8>| {
+            space.extend_from_slice(value);
+            ItemMeta {
+                flags: found.flags,
+                expire_s: found.expire_s,
+            }
+        };
+        loop {
+            if condition != Condition::IfAbsent {
+                let changed = self.change(cx, key, condition, scratch, &mut keep).await?;
+                if changed != Updated::Missing || condition != Condition::Always {
+                    return Ok(changed);
+                }
+            }
+            let added = self.store(cx, key, value, meta, Condition::IfAbsent).await?;
+            if added.is_done() || condition == Condition::IfAbsent {
+                return Ok(added);
             }
         }
     }
@@ -243,14 +290,10 @@ impl<P: Provider> Race<P> {
             let flags = found.flags;
             ItemMeta { flags, expire_s }
         };
-        let mut guard = cx.conflict_guard().await;
-        let mut operation = self.begin(cx, key)?;
-        loop {
-            match operation.modify(scratch, &mut change, &mut guard).await {
-                Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
-                modified => return modified,
-            }
-        }
+        let changed = self
+            .change(cx, key, Condition::Always, scratch, &mut change)
+            .await?;
+        Ok(changed.is_done())
     }
 
     /// When an item of `key` expires that is written now and lives for `ttl_s` seconds, in [`ItemMeta`]'s terms; 0: never.

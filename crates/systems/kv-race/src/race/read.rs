@@ -7,7 +7,7 @@ use crate::mistake::Mistake;
 use drover_index::race::{Candidates, Slot, SlotId, Verdict};
 use drover_mem::Buffer;
 use drover_memnode::MemoryError;
-use drover_memnode::block::{BLOCK_HEADER_BYTES, Chain, decode_block};
+use drover_memnode::block::{BLOCK_HEADER_BYTES, BlockMeta, Chain, decode_block};
 use drover_rt::{StageError, TaskError, Ticket};
 use drover_verbs::Provider;
 
@@ -26,6 +26,8 @@ pub struct Found {
     pub version: u64,
     /// The flags that it was written with.
     pub flags: u32,
+    /// When it expires, in [`ItemMeta`](super::ItemMeta)'s terms.
+    pub expire_s: u32,
 }
 
 impl Found {
@@ -151,7 +153,12 @@ impl<P: Provider> Operation<'_, P> {
         }
         let is_live =
             self.race.is_live(self.cx, self.shard, &block.meta) || self.race.makes(Mistake::KeepsExpired);
-        let (version, flags) = (block.meta.version, block.meta.flags);
+        let BlockMeta {
+            version,
+            flags,
+            expire_s,
+            ..
+        } = block.meta;
         let (start, len) = (BLOCK_HEADER_BYTES + block.key.len(), block.part.len());
         let chain = block.chain();
         Ok(Search::Found(Match {
@@ -166,6 +173,7 @@ impl<P: Provider> Operation<'_, P> {
                 long: Vec::new(),
                 version,
                 flags,
+                expire_s,
             },
         }))
     }

@@ -374,21 +374,25 @@ impl<P: Provider> Operation<'_, P> {
         Ok(())
     }
 
-    /// Replaces the value by what `change` puts into `value`, which is empty before. The block is written in the list of the
-    /// CAS.
+    /// Replaces the value, if there is one and `condition` holds, by what `change` puts into `value`, which is empty before.
+    /// The block is written in the list of the CAS.
     pub(super) async fn modify(
         &mut self,
+        condition: Condition,
         value: &mut Vec<u8>,
         change: &mut impl FnMut(&Found, &mut Vec<u8>) -> ItemMeta,
         guard: &mut ConflictGuard<'_, P>,
-    ) -> Result<bool, RaceError> {
+    ) -> Result<Updated, RaceError> {
         loop {
             let view = self.look(Looker::Writer).await?;
             match self.find(&view).await? {
                 Search::Torn => {}
-                Search::Missing if self.is_missing(&view).await? => return Ok(false),
+                Search::Missing if self.is_missing(&view).await? => return Ok(Updated::Missing),
                 Search::Missing => {}
-                Search::Found(found) if !found.is_live => return Ok(false),
+                Search::Found(found) if !found.is_live => return Ok(Updated::Missing),
+                Search::Found(found) if !condition.holds(Some(found.found.version)) => {
+                    return Ok(Updated::Exists);
+                }
                 Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
                 Search::Found(found) => {
                     let Some(found) = self.complete(found).await? else {
@@ -404,7 +408,7 @@ impl<P: Provider> Operation<'_, P> {
                     // If it fails, nobody knows whether the block is linked: it stays.
                     if self.cas(addr, slot, slot.replaced(new.block)).await? {
                         self.free(slot, chain).await;
-                        return Ok(true);
+                        return Ok(Updated::Done);
                     }
                     self.give_back(&new);
                     guard.retry().await;

@@ -150,6 +150,7 @@ impl ShardStore for Partition {
             expire_s,
             flags: extension.flags,
             condition: extension.condition,
+            keep: extension.keep,
             ..ExtraPut::default()
         };
         match self.put_extra(cpu, key, &put, now_s) {
@@ -261,8 +262,12 @@ impl<G: StripedGuards> ShardStore for Arc<StripedStore<G>> {
         now_s: u32,
         extension: Extension,
     ) -> PutOutcome {
-        let Extension { flags, condition } = extension;
-        self.put_if(cpu, key, value, (expire_s, flags), now_s, condition)
+        let Extension {
+            flags,
+            condition,
+            keep,
+        } = extension;
+        self.put_if(cpu, key, value, (expire_s, flags, keep), now_s, condition)
     }
 
     fn delete_if<C: Cpu>(

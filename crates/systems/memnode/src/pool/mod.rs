@@ -144,6 +144,12 @@ impl<P: Provider> Pool<P> {
         ended != 0 && node.epochs.to_publish() >= ended
     }
 
+    /// Gives up what this process is in the pool, because of `why`: it uses no node any more, so that its
+    /// [`Keeper`](crate::Keeper) enters again as another client, and the nodes shut the old one out.
+    pub fn give_up(&self, why: &dyn std::fmt::Display) {
+        self.nodes().iter().for_each(|node| node.lose(why));
+    }
+
     /// Announces that this process has given back what it held and ends: it leaves nothing to repair.
     pub fn leave(&self) {
         for node in self.nodes().iter().filter(|node| !node.is_absent()) {

@@ -130,7 +130,11 @@ pub fn parse(block: &[u8], commit: Commit) -> Option<Op<'_>> {
         true => u32::from_le_bytes(*block[..value_at].last_chunk()?),
         false => 0,
     };
-    let Extension { flags, condition } = match op.has_extension() {
+    let Extension {
+        flags,
+        condition,
+        keep,
+    } = match op.has_extension() {
         true => Extension::decode(block[value_at - op.lead_bytes()..].first_chunk()?)?,
         false => Extension::default(),
     };
@@ -143,6 +147,7 @@ pub fn parse(block: &[u8], commit: Commit) -> Option<Op<'_>> {
             ttl_s,
             flags,
             condition,
+            keep,
         },
         SlotOp::Delete | SlotOp::DeleteExt => Op::Delete { key, condition },
         SlotOp::Touch => Op::Touch { key, ttl_s },
@@ -223,7 +228,7 @@ mod tests {
             crc in any::<bool>(),
         ) {
             let (key, value) = (&key[..], &value[..]);
-            let put = |ttl_s, flags, condition| Op::Put { key, value, ttl_s, flags, condition };
+            let put = |ttl_s, flags, condition| Op::Put { key, value, ttl_s, flags, condition, keep: flags == 1 };
             let always = Condition::Always;
             for (slot_op, op) in [
                 (SlotOp::Get, Op::Get { key }),

@@ -136,6 +136,7 @@ fn operations_on_one_key_take_effect_in_the_order_of_submission() {
                     ttl_s,
                     flags,
                     condition,
+                    keep: false,
                 });
                 wants.push(now.map_or(Answer::Stored, |_| Answer::Exists));
                 model.entry(*key).or_insert(id_number);
@@ -185,6 +186,7 @@ fn versions_come_with_the_item_and_operations_allocate_nothing() {
                 ttl_s,
                 flags,
                 condition,
+                keep: false,
             };
             [
                 Op::put(key, &[1; 32]),
