@@ -1,5 +1,6 @@
 //! [`IbvMr`]: registered regions, and advice for registrations that the system refuses.
 
+use crate::counters::Counters;
 use crate::domain::IbvDomain;
 use crate::ffi;
 use crate::memlock::{Memlock, Shortage};
@@ -13,6 +14,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A region registered for all contexts of a domain. Dropping the last clone, and the last handle made from one,
 /// deregisters it.
@@ -26,6 +28,7 @@ pub struct IbvSharedMr {
 pub(crate) struct Registration {
     memory: Memory,
     access: Access,
+    counters: Arc<Counters>,
 }
 
 impl Registration {
@@ -46,9 +49,22 @@ impl Registration {
         memlock
             .check(bytes)
             .map_err(|why| failed(opening.explain(&why, why.advice())))?;
+        let began = Instant::now();
         let memory = Memory::register(domain.base(), region, flags(access))
             .map_err(|why| failed(opening.explain(&why, &advice(&why, memlock.check_limit(bytes)))))?;
-        Ok(Registration { memory, access })
+        opening.counters.registered(bytes, began);
+        let counters = opening.counters.clone();
+        Ok(Registration {
+            memory,
+            access,
+            counters,
+        })
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.counters.deregistered(self.memory.region().len());
     }
 }
 
