@@ -4,13 +4,13 @@ use super::ops::{self, Files};
 use super::plan::{NoPlan, plan_of};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
-use crate::admin::{ShardsSnapshot, Snapshot, Source};
+use crate::admin::{AskDevice, ShardsSnapshot, Snapshot, Source, ask_device};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_control::ControlListener;
 use drover_kv::{Facts, OnCore, Service, System};
 use drover_mem::NativeCpu;
-use drover_verbs::{Device, Provider};
+use drover_verbs::{Device, DeviceCounters, Provider};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +58,7 @@ impl<S: System> Start for Native<'_, S> {
             service: S::start::<P>(device, &self.plan, listeners, on_core)?,
             facts,
             began: NativeCpu::new(0).refresh(),
+            device: ask_device::<P>(device),
         }))
     }
 }
@@ -84,6 +85,7 @@ struct NativeService {
     service: Box<dyn Service>,
     facts: &'static Facts,
     began: Ns,
+    device: AskDevice,
 }
 
 impl Source for NativeService {
@@ -93,6 +95,10 @@ impl Source for NativeService {
             shards: self.service.counters(patience)?,
             uptime_s: NativeCpu::new(0).refresh().since(self.began).as_s(),
         }))
+    }
+
+    fn device(&self) -> Option<DeviceCounters> {
+        (self.device)()
     }
 }
 

@@ -1,9 +1,9 @@
 //! The provider traits.
 
 use crate::{
-    Access, Caps, ConnectError, CreateError, DatagramList, DeviceCounters, DeviceMemory, Domain, DomainOptions, Export,
-    ImportError, OpenError, PostError, QpKind, Qpn, RecvList, RegisterError, SendList, Sge, SharedQueue,
-    UdDest, Wc, WriteList,
+    Access, Caps, ConnectError, CreateError, DatagramList, DeviceCounters, DeviceMemory, Domain,
+    DomainOptions, Export, ImportError, OpenError, PostError, QpKind, Qpn, RecvList, RegisterError, SendList,
+    Sge, SharedQueue, UdDest, Wc, WriteList,
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};

@@ -1,8 +1,8 @@
 //! [`Library`]: the symbols of libibverbs, resolved at run time.
 
 use super::{
-    Ah, AhAttr, AsyncEvent, CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd, PortAttr, Qp, QpAttr,
-    QpInitAttr, Srq, SrqInitAttr,
+    Ah, AhAttr, AsyncEvent, CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd, PortAttr, Qp,
+    QpAttr, QpInitAttr, Srq, SrqInitAttr,
 };
 use drover_verbs::OpenError;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
