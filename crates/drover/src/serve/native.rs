@@ -7,7 +7,7 @@ use super::pool::{Entrants, Member};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
 use super::ways;
-use crate::admin::{ShardsSnapshot, Snapshot, Source};
+use crate::admin::{AskDevice, ShardsSnapshot, Snapshot, Source, ask_device};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlListener};
@@ -16,7 +16,7 @@ use drover_kv_race::POOL_KIND;
 use drover_mem::NativeCpu;
 use drover_memnode::PoolOptions;
 use drover_net::Listener;
-use drover_verbs::{Device, Provider};
+use drover_verbs::{Device, DeviceCounters, Provider};
 use rustix::event::epoll;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -121,6 +121,7 @@ impl<S: System> Start for Native<'_, S> {
             service,
             facts,
             began: NativeCpu::new(0).refresh(),
+            device: ask_device::<P>(device),
         }))
     }
 }
@@ -192,6 +193,7 @@ struct NativeService {
     service: Box<dyn Service>,
     facts: &'static Facts,
     began: Ns,
+    device: AskDevice,
 }
 
 impl Source for NativeService {
@@ -201,6 +203,10 @@ impl Source for NativeService {
             shards: self.service.counters(patience)?,
             uptime_s: NativeCpu::new(0).refresh().since(self.began).as_s(),
         }))
+    }
+
+    fn device(&self) -> Option<DeviceCounters> {
+        (self.device)()
     }
 }
 

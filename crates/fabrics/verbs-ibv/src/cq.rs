@@ -99,6 +99,7 @@ impl IbvCq {
     fn found_nothing(&mut self) -> usize {
         self.vain = self.vain.wrapping_add(1);
         if self.vain.is_multiple_of(LOOK_EVERY) {
+            self.raw.publish();
             self.core.watch();
         }
         0
@@ -119,6 +120,7 @@ fn convert(core: &Core, done: &Counts<'_>, from: &ffi::Wc, to: &mut Wc) {
 #[cold]
 fn failed(core: &Core, from: &ffi::Wc, to: &mut Wc) {
     to.status = status(from.status);
+    core.opening.counters.failed(to.status);
     core.mark_failed(from.qp_num);
 }
 

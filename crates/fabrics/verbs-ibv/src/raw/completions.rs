@@ -1,6 +1,7 @@
 //! Completion queues, and the channel that signals completions.
 
 use super::{DataPath, Opened, made};
+use crate::counters::Counters;
 use crate::ffi;
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -58,6 +59,9 @@ pub(crate) struct Completions {
     pub(super) ptr: NonNull<ffi::Cq>,
     path: DataPath,
     pub(crate) done: Done,
+    /// Completions taken and not yet counted in `counters`.
+    taken: Cell<u64>,
+    counters: Arc<Counters>,
 }
 
 /// Slots in [`Done`]. Numbers of queue pairs are consecutive, so few share a slot.
@@ -102,7 +106,11 @@ impl Counts<'_> {
 }
 
 impl Completions {
-    pub(crate) fn new(channel: &Rc<Channel>, depth: c_int) -> io::Result<Rc<Completions>> {
+    pub(crate) fn new(
+        channel: &Rc<Channel>,
+        depth: c_int,
+        counters: Arc<Counters>,
+    ) -> io::Result<Rc<Completions>> {
         let opened = &channel.opened;
         let (context, channel_ptr) = (opened.ptr.as_ptr(), channel.ptr.as_ptr());
         // SAFETY: an open device and a channel of it.
@@ -115,6 +123,8 @@ impl Completions {
             ptr,
             path,
             done,
+            taken: Cell::new(0),
+            counters,
         }))
     }
 
@@ -123,11 +133,19 @@ impl Completions {
     pub(crate) fn poll(&self, wcs: &mut [ffi::Wc]) -> usize {
         // SAFETY: our queue, used by this thread alone, and space for `wcs.len()` completions.
         let got = unsafe { (self.path.poll_cq)(self.ptr.as_ptr(), wcs.len() as c_int, wcs.as_mut_ptr()) };
-        usize::try_from(got).unwrap_or(0).min(wcs.len())
+        let got = usize::try_from(got).unwrap_or(0).min(wcs.len());
+        self.taken.set(self.taken.get() + got as u64);
+        got
+    }
+
+    /// Adds what was taken to the counters of the device.
+    pub(crate) fn publish(&self) {
+        self.counters.completed(self.taken.take());
     }
 
     /// Requests an event for the next completion.
     pub(crate) fn request_event(&self) {
+        self.publish();
         // SAFETY: our queue.
         unsafe { (self.path.req_notify_cq)(self.ptr.as_ptr(), 0) };
     }
@@ -135,6 +153,7 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
+        self.publish();
         // An event not yet taken would block the next line for ever.
         self.channel.drain();
         // SAFETY: created by us, destroyed once; queue pairs held an Rc of it and are gone.
