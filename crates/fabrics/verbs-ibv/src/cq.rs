@@ -57,6 +57,7 @@ impl IbvCq {
 
     #[inline(always)]
     fn convert_one(&mut self, to: &mut Wc) -> usize {
+        self.raw.count(1);
         convert(&self.core, &self.raw.done.counts(), &self.batch[0], to);
         1
     }
@@ -73,6 +74,7 @@ impl IbvCq {
 
     #[inline(always)]
     fn convert_batch(&self, wcs: &mut [Wc], got: usize) {
+        self.raw.count(got);
         let (core, done) = (&*self.core, self.raw.done.counts());
         for (to, from) in wcs.iter_mut().zip(&self.batch[..got]) {
             convert(core, &done, from, to);

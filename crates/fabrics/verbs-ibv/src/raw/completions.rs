@@ -133,9 +133,13 @@ impl Completions {
     pub(crate) fn poll(&self, wcs: &mut [ffi::Wc]) -> usize {
         // SAFETY: our queue, used by this thread alone, and space for `wcs.len()` completions.
         let got = unsafe { (self.path.poll_cq)(self.ptr.as_ptr(), wcs.len() as c_int, wcs.as_mut_ptr()) };
-        let got = usize::try_from(got).unwrap_or(0).min(wcs.len());
-        self.taken.set(self.taken.get() + got as u64);
-        got
+        usize::try_from(got).unwrap_or(0).min(wcs.len())
+    }
+
+    /// Counts completions that were taken.
+    #[inline(always)]
+    pub(crate) fn count(&self, taken: usize) {
+        self.taken.set(self.taken.get() + taken as u64);
     }
 
     /// Adds what was taken to the counters of the device.
