@@ -107,6 +107,10 @@ impl<P: Provider> Live<P> {
     fn has_lost_a_node(&self) -> bool {
         self.pool.nodes().iter().any(|node| node.is_lost())
     }
+
+    fn owns_nothing(&self) -> bool {
+        self.pool.nodes().iter().all(|node| node.chunks_owned() == 0)
+    }
 }
 
 enum State<P: Provider> {
@@ -378,6 +382,10 @@ impl<P: Provider> Session<P> {
             live.tasks.iter().for_each(|task| {
                 tasks.cancel(*task);
             });
+            // A session that never began has changed nothing. Each attempt would take a place until somebody repairs.
+            if live.race.is_none() && live.owns_nothing() {
+                live.pool.leave();
+            }
         }
     }
 
@@ -441,7 +449,7 @@ impl<P: Provider> Drop for Session<P> {
         // A client that owns no memory has nothing to repair; the others repair what it has left.
         let own = self.live.as_ref().filter(|live| live.lease.is_some());
         if let Some(live) = own.filter(|_| !self.access.is_broken())
-            && live.pool.nodes().iter().all(|node| node.chunks_owned() == 0)
+            && live.owns_nothing()
         {
             live.pool.leave();
         }
