@@ -4,10 +4,10 @@ use super::NodesArgs;
 use super::process::{Entered, Work, work_in_pool};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, HashSeed, Ns};
-use drover_kv_race::{Race, RaceError, TableHeader};
+use drover_kv_race::{POOL_KIND, Race, RaceError, TableHeader};
 use drover_mem::NativeCpu;
 use drover_memnode::recovery::{Recovery, RecoveryOptions, Repair, recover};
-use drover_memnode::{Addr, ClientId, MemoryError, Nodes};
+use drover_memnode::{Addr, ClientId, MemoryError, Nodes, PoolKind};
 use drover_rt::TaskCx;
 use drover_verbs::Provider;
 use serde::Serialize;
@@ -72,6 +72,11 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(1),
     })
+}
+
+/// Whether it is known how pools of this kind are repaired.
+pub(super) fn can_repair(kind: PoolKind) -> bool {
+    kind == POOL_KIND
 }
 
 /// Repairs what dead clients left at one node, which is the only one asked.

@@ -1,7 +1,7 @@
 //! `drover memory-node`: one thread, mostly asleep.
 
 use super::repair::Repairer;
-use super::{NodesArgs, SecretArgs};
+use super::{NodesArgs, SecretArgs, check};
 use crate::admin::{Admin, NodeSnapshot, Snapshot, Source, Stopper};
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
@@ -10,7 +10,6 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_cache_sim::sizes::parse_size;
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlListener};
-use drover_kv_race::POOL_KIND;
 use drover_mem::{NativeCpu, PageWish};
 use drover_memnode::node::{FenceMode, Node, NodeOptions, NodeState};
 use drover_memnode::{ClientId, ClientState};
@@ -250,6 +249,10 @@ impl Serve {
 fn waiting_for_repair<P: Provider>(node: &NodeState<P>) -> impl Iterator<Item = ClientId> {
     let fenced = node.clients().filter(|info| info.state == ClientState::Fenced);
     let fenced: Vec<ClientId> = fenced.map(|info| info.client).collect();
-    let is_ours = !fenced.is_empty() && node.header().place.is_some_and(|place| place.kind == POOL_KIND);
+    let is_ours = !fenced.is_empty()
+        && node
+            .header()
+            .place
+            .is_some_and(|place| check::can_repair(place.kind));
     fenced.into_iter().filter(move |_| is_ours)
 }

@@ -32,8 +32,8 @@ const ROUNDS: u64 = 5;
 const MEMBERS: usize = 3;
 /// Tasks of each.
 const TASKS: u64 = 4;
-/// Rounds after which a new pool begins: keys are only added.
-const ROUNDS_PER_POOL: u64 = 20;
+/// Keys after which a new pool begins, since they are only added: a quarter of what fits.
+const KEYS_PER_POOL: usize = 1_000_000;
 /// Keys beyond the last acknowledged ones that are looked at: those that were under way.
 const UNDER_WAY: u64 = 2 * TASKS;
 
@@ -275,6 +275,8 @@ struct Bed {
     list: String,
     /// Members that were shut out because the machine was too slow.
     late: u64,
+    /// Keys that members which are gone have added.
+    added_before: usize,
     _nodes: [MemoryNode; 2],
 }
 
@@ -297,8 +299,14 @@ impl Bed {
             verifier: Member::enter(&list),
             list,
             late: 0,
+            added_before: 0,
             _nodes: nodes,
         }
+    }
+
+    /// Keys that were added to the pool and acknowledged.
+    fn added(&self) -> usize {
+        self.added_before + self.members.iter().map(MemberProcess::count).sum::<usize>()
     }
 
     /// Waits until this member goes on, or takes its place by another one if it was shut out by itself.
@@ -368,6 +376,7 @@ impl Bed {
 
     fn replace(&mut self, index: usize) -> MemberProcess {
         let next = MemberProcess::start(&self.list);
+        self.added_before += self.members[index].count();
         std::mem::replace(&mut self.members[index], next)
     }
 
@@ -437,7 +446,7 @@ fn survivors_in_a_pool_go_on() {
     let mut bed = Bed::start("kill-pool", "0");
     let mut late = 0;
     for round in 1..=rounds {
-        if round % ROUNDS_PER_POOL == 0 {
+        if bed.added() > KEYS_PER_POOL {
             late += bed.late;
             bed = Bed::start("kill-pool", "0");
         }
