@@ -213,7 +213,7 @@ impl<S: ShardedSystem> Pair<S> {
         let before = cpu.cpu().refresh();
         match operation {
             "get" | "late" | "turns" => self.run(false, count),
-            "put" => self.run(true, count),
+            "put" | "update" => self.run(true, count),
             "idle" => (0..count).for_each(|_| self.step()),
             "tick" => (0..count).for_each(|_| self.tick()),
             "poll" => self.poll(count),
