@@ -17,7 +17,7 @@ use crate::POOL_KIND;
 use crate::error::RaceError;
 use crate::ops::Access;
 use crate::options::RaceOptions;
-use crate::race::Race;
+use crate::race::{Race, RaceStats};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::{ControlError, Dial};
 use drover_kv::{SetupError, refused};
@@ -156,6 +156,11 @@ impl<P: Provider> Session<P> {
 
     pub(super) fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready) && !self.is_broken()
+    }
+
+    /// What the operations of this session have met.
+    pub(super) fn stats(&self) -> Option<RaceStats> {
+        Some(self.live.as_ref()?.race.as_ref()?.stats())
     }
 
     pub(super) fn take_error(&mut self) -> Option<SetupError> {
@@ -397,12 +402,14 @@ impl<P: Provider> Session<P> {
     ) -> Result<State<P>, SetupError> {
         self.connections = nodes.connections();
         let opened = Opened::<P>::default();
-        let (arena, caps) = (Arena::new(nodes), self.ctx.caps().clone());
+        let (arena, ctx) = (Arena::new(nodes), self.ctx.clone());
         let (refreshing, options, put) = (tasks.single_flight(), self.options, opened.clone());
         let task = tasks.spawn(|cx| async move {
             let race = async {
                 wait_until_fenced(&cx, arena.nodes(), old).await?;
-                Race::open(&cx, &arena, &caps, refreshing, options).await
+                let race = Race::open(&cx, &arena, ctx.caps(), refreshing, options).await?;
+                race.charge_to(&ctx);
+                Ok(race)
             };
             put.set(Some(race.await));
         });
