@@ -65,6 +65,7 @@ impl VerbsByKind {
                         ttl_s: 0,
                         flags: 0,
                         condition: Condition::IfAbsent,
+                        keep: false,
                     },
                 };
                 execute(target, &op)?;
