@@ -5,6 +5,7 @@ use super::process::Process;
 use super::shards::metric_of;
 use super::sockets::commands_of;
 use super::{Admin, Source, strict};
+use crate::auth::Failures;
 use drover_kv::{
     Capacity, Counter, CounterKind, Hosting, HostingJob, HostingService, HostingSystem, ServiceStats, Sizes,
     SystemTable, WorkerStats,
@@ -190,6 +191,7 @@ fn native_commands_and_those_of_sockets_are_one_count() {
     let families = strict::parse(&render(
         Some(&Snapshot::Hosting(Box::new(full()))),
         &Process::default(),
+        Failures::default(),
     ))
     .expect("the format");
     let count = |command: &str, status: &str| {
@@ -268,8 +270,12 @@ fn the_document_lists_what_is_told() {
         max_fds: Some(1),
         ..Process::default()
     };
-    let told =
-        strict::parse(&render(Some(&Snapshot::Hosting(Box::new(full()))), &process)).expect("the format");
+    let told = strict::parse(&render(
+        Some(&Snapshot::Hosting(Box::new(full()))),
+        &process,
+        Failures::default(),
+    ))
+    .expect("the format");
     let told: BTreeMap<_, _> = told
         .into_iter()
         .map(|(name, family)| {

@@ -10,11 +10,16 @@ pub use admin::PoolArgs;
 pub use keys::{KeysOfPool, PoolNodes, delete, get, set};
 pub use node::NodeArgs;
 
+use crate::auth::CredentialArgs;
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
-use drover_control::ControlAddr;
+use drover_control::{ControlAddr, Credentials};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The user whose password a node's secret is.
+const USER: &[u8] = b"pool";
 
 /// Serves memory until SIGTERM or SIGINT.
 pub fn serve_node(args: &NodeArgs) -> ExitCode {
@@ -38,7 +43,21 @@ struct NodesArgs {
     #[command(flatten)]
     secret: SecretArgs,
     #[command(flatten)]
+    auth: CredentialArgs,
+    #[command(flatten)]
     device: DeviceArgs,
+}
+
+impl NodesArgs {
+    /// Addresses of the nodes, with the user that they require.
+    fn addrs(&self) -> Result<Vec<ControlAddr>, Failure> {
+        let credentials = match self.secret.read()? {
+            Some(credentials) => Some(credentials),
+            None => self.auth.read()?,
+        };
+        let named = |addr: &ControlAddr| addr.clone().with_credentials(credentials.clone());
+        Ok(self.nodes.iter().map(named).collect())
+    }
 }
 
 /// The secret of nodes.
@@ -50,9 +69,10 @@ struct SecretArgs {
 }
 
 impl SecretArgs {
-    fn read(&self) -> Result<Vec<u8>, Failure> {
+    /// The secret, as that of the one user of the nodes.
+    fn read(&self) -> Result<Option<Arc<Credentials>>, Failure> {
         let Some(path) = &self.secret_file else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let refuse =
             |code, why: &dyn std::fmt::Display| Failure::new(code, format!("{}: {why}", path.display()));
@@ -62,7 +82,11 @@ impl SecretArgs {
         }
         match secret.len() {
             0 => Err(refuse(exit::NO_INPUT, &"an empty secret")),
-            1..=drover_kv::secret::SECRET_BYTES_MAX => Ok(secret),
+            1..=drover_kv::secret::SECRET_BYTES_MAX => {
+                let credentials =
+                    Credentials::new(USER, &secret).map_err(|error| refuse(exit::NO_INPUT, &error))?;
+                Ok(Some(Arc::new(credentials)))
+            }
             bytes => Err(refuse(exit::NO_INPUT, &format_args!("a secret of {bytes} bytes"))),
         }
     }

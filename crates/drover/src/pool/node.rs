@@ -2,13 +2,15 @@
 
 use super::SecretArgs;
 use crate::admin::{Admin, NodeSnapshot, Snapshot, Source, Stopper};
+use crate::auth::Doors;
 use crate::exit::{self, Failure};
+use crate::exposure::{Exposure, Tls};
 use crate::rdma::DeviceArgs;
 use crate::serve::{Signal, Signals, start_logging};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_cache_sim::sizes::parse_size;
 use drover_client::{Fabric, Job};
-use drover_control::{ControlAddr, ControlListener};
+use drover_control::{ControlAddr, ControlListener, Guard};
 use drover_mem::{NativeCpu, PageWish};
 use drover_memnode::node::{FenceMode, Node, NodeOptions, NodeState};
 use drover_verbs::{Context, Provider};
@@ -16,7 +18,7 @@ use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const TEACH: &str = "\
@@ -56,6 +58,12 @@ pub struct NodeArgs {
     verbose: u8,
     #[command(flatten)]
     secret: SecretArgs,
+    /// Compute processes and monitors must prove to be a user of this file: lines `user:password`
+    #[arg(long, short = 'Y', value_name = "FILE", conflicts_with = "secret_file")]
+    auth_file: Option<PathBuf>,
+    /// Let in everybody who reaches an address beyond this machine, which is else refused without -Y
+    #[arg(long)]
+    insecure: bool,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -84,12 +92,37 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
         ..NodeOptions::new(bytes)
     };
     let secret = args.secret.read()?;
+    let doors = args
+        .auth_file
+        .as_deref()
+        .map(Doors::read)
+        .transpose()?
+        .map(Arc::new);
     let addr = args.device.of(&args.bind)?;
+    let exposure = Exposure {
+        is_insecure: args.insecure,
+        has_users: doors.is_some() || secret.is_some(),
+    };
+    exposure.check_control("--bind", &addr)?;
+    if let Some(addr) = &args.metrics_listen {
+        let has_users = doors.is_some();
+        Exposure {
+            has_users,
+            ..exposure
+        }
+        .check("--metrics-listen", addr, addr.ip(), Tls::None)?;
+    }
     let fabric = Fabric::serving(&addr, ShmDevice::of_pool())?;
     let signals = Signals::catch()?;
     let listener = ControlListener::bind(&addr).map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
-    let admin = args.metrics_listen.map(Admin::bind).transpose()?;
-    if let Some((admin, _)) = &admin {
+    let guard = match (&doors, secret) {
+        (Some(doors), _) => Some(doors.native()),
+        (None, secret) => secret.map(|secret| Guard::new(secret)),
+    };
+    let listener = listener.guarded(guard);
+    let mut admin = args.metrics_listen.map(Admin::bind).transpose()?;
+    if let Some((admin, _)) = &mut admin {
+        admin.guard(doors);
         let addr = admin
             .addr()
             .map_err(|error| Failure::new(exit::OS_ERROR, error))?;
@@ -98,7 +131,6 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
     fabric.run(Serve {
         admin,
         options,
-        secret,
         signals,
         listener,
     })
@@ -124,7 +156,6 @@ impl Source for Published {
 struct Serve {
     admin: Option<(Admin, Stopper)>,
     options: NodeOptions,
-    secret: Vec<u8>,
     signals: Signals,
     listener: ControlListener,
 }
@@ -134,9 +165,6 @@ impl Job for Serve {
 
     fn run<P: Provider<Cpu = NativeCpu>>(mut self, device: &P::Device) -> Result<(), Failure> {
         let mut node = Node::<P>::new(device, &self.options)?;
-        if !self.secret.is_empty() {
-            node.require_secret(&self.secret);
-        }
         let header = node.stats();
         tracing::info!(
             addr = %self.listener.addr(),

@@ -33,7 +33,8 @@ const NAP_MIN: Ns = Ns::from_us(100);
 /// Longest text of an error frame, bytes.
 const REASON_BYTES_MAX: usize = 256;
 /// What is said to a peer that proves itself where nobody asked.
-const UNGUARDED: &str = "this server has no file of users (-Y), so it cannot prove who it is: connect without a password";
+const UNGUARDED: &str =
+    "this server has no file of users (-Y), so it cannot prove who it is: connect without a password";
 
 /// One end of a control channel: sends and receives frames, sends heartbeats, and blocks only in methods that say so.
 ///
@@ -135,7 +136,9 @@ impl ControlStream {
 
     /// Time at which the guard next requires a [`recv`](ControlStream::recv), even if nothing arrived.
     pub(crate) fn guard_look(&self) -> Ns {
-        self.entrance.as_ref().map_or(Ns::MAX, |entrance| entrance.next_look())
+        self.entrance
+            .as_ref()
+            .map_or(Ns::MAX, |entrance| entrance.next_look())
     }
 
     /// Sends a frame, or queues it if the peer is slow. Never blocks. If the channel is broken or closed, the frame is
@@ -230,7 +233,9 @@ impl ControlStream {
                 kind::PONG => {}
                 kind::ERROR => return Err(refused(&frame)),
                 _ if self.entrance.is_some() => self.enter(Some(&frame), now)?,
-                kind::AUTH_HELLO..=kind::AUTH_ACCEPT => return Err(ControlError::Unproven { why: UNGUARDED }),
+                kind::AUTH_HELLO..=kind::AUTH_ACCEPT => {
+                    return Err(ControlError::Unproven { why: UNGUARDED });
+                }
                 _ => return Ok(Some(frame)),
             }
         }

@@ -1,9 +1,10 @@
 //! Which system is served, and on which fabric.
 
-use super::{Args, flags, optional, parsed};
+use super::{Args, flags, optional, parsed, path};
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use drover_kv::Facts;
+use std::path::PathBuf;
 
 flags! {
     /// Arguments about the service as a whole.
@@ -24,6 +25,10 @@ flags! {
     /// Serve the items of another service, which runs at this address: a gateway for memcached clients (see below)
     #[arg(long = "connect", value_name = "ADDR")]
     connect: String as Option<String> = optional();
+
+    /// File with the user:password as which --connect connects; or set DROVER_AUTH=user:password
+    #[arg(long = "connect-auth-file", value_name = "FILE")]
+    connect_auth_file: PathBuf as Option<PathBuf> = path();
 }
 
 /// Parses `--system`.

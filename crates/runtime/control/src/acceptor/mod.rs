@@ -111,7 +111,8 @@ impl<H: ControlHandler> ControlServer<H> {
             && let Some(conn) = self.peers.longest_unproven()
         {
             // Strangers who begin handshakes do not keep users out.
-            self.peers.refuse(conn, refusal::TOO_MANY_CONNECTIONS, "others came later");
+            self.peers
+                .refuse(conn, refusal::TOO_MANY_CONNECTIONS, "others came later");
         }
         if self.peers.len() >= self.connections_max {
             let limit = self.connections_max;

@@ -174,7 +174,11 @@ mod tests {
         assert_eq!(guard.failures(), 100);
         let later = now + DELAY_MAX + FORGET_AFTER;
         guard.failed(bad, later);
-        assert_eq!(guard.may_try_at(bad, later).since(later), DELAY_MIN, "it is forgotten");
+        assert_eq!(
+            guard.may_try_at(bad, later).since(later),
+            DELAY_MIN,
+            "it is forgotten"
+        );
     }
 
     #[test]
@@ -199,7 +203,13 @@ mod tests {
     fn secrets_of_other_protocols_are_judged_whole() {
         let (guard, now, ip) = (guard(), Ns::from_s(1), "10.0.0.1".parse().expect("an address"));
         assert!(guard.judge_host(ip, b"me", b"secret", now));
-        for (user, secret) in [("me", ""), ("me", "secre"), ("me", "secrets"), ("you", "secret"), ("", "")] {
+        for (user, secret) in [
+            ("me", ""),
+            ("me", "secre"),
+            ("me", "secrets"),
+            ("you", "secret"),
+            ("", ""),
+        ] {
             assert!(!guard.judge_host(ip, user.as_bytes(), secret.as_bytes(), now));
         }
         assert_eq!(guard.failures(), 5);

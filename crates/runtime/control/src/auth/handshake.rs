@@ -180,7 +180,11 @@ enum State {
     /// The challenge was sent.
     Challenged(Transcript),
     /// The proof is judged at `at`.
-    Held { transcript: Transcript, proof: Vec<u8>, at: Ns },
+    Held {
+        transcript: Transcript,
+        proof: Vec<u8>,
+        at: Ns,
+    },
     Over,
 }
 
@@ -243,7 +247,11 @@ impl Gate {
     pub(crate) fn pass(&mut self, now: Ns) -> Step {
         let deadline = *self.deadline.get_or_insert(now + PATIENCE);
         match &self.state {
-            State::Held { transcript, proof, at } if now >= *at => {
+            State::Held {
+                transcript,
+                proof,
+                at,
+            } if now >= *at => {
                 let step = self.judge(transcript, proof, now);
                 self.state = State::Over;
                 step

@@ -16,9 +16,9 @@
 mod guard;
 mod handshake;
 
+pub(crate) use guard::Caller;
 pub use guard::{Guard, Users};
 pub use handshake::fuzz_handshake;
-pub(crate) use guard::Caller;
 pub(crate) use handshake::{Gate, Prover, Step};
 
 use std::fmt;

@@ -50,7 +50,10 @@ fn shake(credentials: Arc<Credentials>, gate: &mut Gate, now: Ns) -> Result<Vec<
 fn who_knows_the_secret_is_let_in_and_the_secret_is_not_sent() {
     let frames = shake(credentials("me:secret"), &mut gate(&guard()), Ns::ZERO).expect("let in");
     for frame in &frames {
-        assert!(!frame.body.windows(6).any(|bytes| bytes == b"secret"), "{frame:?}");
+        assert!(
+            !frame.body.windows(6).any(|bytes| bytes == b"secret"),
+            "{frame:?}"
+        );
     }
     let again = shake(credentials("me:secret"), &mut gate(&guard()), Ns::ZERO).expect("let in");
     for (a, b) in frames.iter().zip(&again) {
@@ -95,7 +98,10 @@ fn a_replayed_handshake_proves_nothing() {
     let frames = shake(credentials("me:secret"), &mut gate(&guard), Ns::ZERO).expect("let in");
     let mut second = gate(&guard);
     sent(second.take(&frames[0], Ns::ZERO));
-    assert_eq!(refusal(second.take(&frames[2], Ns::ZERO)), "wrong user or password");
+    assert_eq!(
+        refusal(second.take(&frames[2], Ns::ZERO)),
+        "wrong user or password"
+    );
     // A server that replays another's challenge and answer.
     let (mut prover, _) = Prover::new(credentials("me:secret"));
     sent(prover.take(&frames[1]));
@@ -124,7 +130,10 @@ fn whatever_comes_first_but_a_hello_is_refused_with_advice() {
         ..Frame::default()
     };
     let why = refusal(gate(&guard()).take(&stats, Ns::ZERO));
-    assert!(why.contains("--auth-file") && why.contains("DROVER_AUTH"), "{why}");
+    assert!(
+        why.contains("--auth-file") && why.contains("DROVER_AUTH"),
+        "{why}"
+    );
 }
 
 #[test]
