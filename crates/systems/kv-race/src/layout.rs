@@ -87,7 +87,8 @@ impl Flushes {
     /// Whether an item that was written at `created_s` is gone by `now_s`.
     #[inline]
     pub fn cover(self, created_s: u32, now_s: u32) -> bool {
-        created_s <= self.come(now_s)
+        let come_s = self.come(now_s);
+        come_s != 0 && created_s <= come_s
     }
 
     /// With one more, asked for at `now_s`. It takes the place of one that is ahead.
@@ -202,6 +203,8 @@ mod tests {
     fn items_of_before_a_flush_are_gone() {
         let none = Flushes::default();
         assert!(!none.cover(1, 100));
+        // Whatever a node's clock showed.
+        assert!(!none.cover(0, 100) && !none.cover(0, 0));
         let now = none.with(100, 100);
         // Of the same second, but not before it is over.
         assert!(!now.cover(100, 100) && now.cover(100, 101) && !now.cover(101, 101));

@@ -282,7 +282,8 @@ fn open_header(region: &Region, options: &NodeOptions, incarnation: u64) -> Resu
         // Lock words of other nodes may name clients of an earlier life of this one.
         epoch: incarnation >> 32,
         reclaim: 1,
-        clock_s: 0,
+        // Some clients come before the node's processor looks at its clock. 0 would mean never.
+        clock_s: 1,
         clients: 0,
         sweep: 0,
         supply: Supply {
@@ -547,5 +548,19 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
             (0, true) => WorkDone::Busy,
             (0, false) => WorkDone::Idle,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_mem::PageWish;
+
+    #[test]
+    fn a_new_node_shows_a_time_before_its_processor_looks_at_the_clock() {
+        let options = NodeOptions::new(4 << 20);
+        let region = Region::private(options.bytes, PageWish::Small).expect("memory");
+        open_header(&region, &options, 1).expect("a header");
+        assert_ne!(region.load_u64(CLOCK_AT, Ordering::Relaxed), 0);
     }
 }
