@@ -5,6 +5,7 @@ use super::process::Process;
 use super::shards::metric_of;
 use super::sockets::commands_of;
 use super::{Admin, Source, strict};
+use crate::auth::Failures;
 use drover_kv::{
     Capacity, Counter, CounterKind, Hosting, HostingJob, HostingService, HostingSystem, ServiceStats, Sizes,
     SystemTable, WorkerStats,
@@ -192,6 +193,7 @@ fn native_commands_and_those_of_sockets_are_one_count() {
         Some(&Snapshot::Hosting(Box::new(full()))),
         None,
         &Process::default(),
+        Failures::default(),
     ))
     .expect("the format");
     let count = |command: &str, status: &str| {
@@ -275,7 +277,8 @@ fn the_document_lists_what_is_told() {
         ..DeviceCounters::default()
     };
     let snapshot = Snapshot::Hosting(Box::new(full()));
-    let told = strict::parse(&render(Some(&snapshot), Some(&card), &process)).expect("the format");
+    let text = render(Some(&snapshot), Some(&card), &process, Failures::default());
+    let told = strict::parse(&text).expect("the format");
     let told: BTreeMap<_, _> = told
         .into_iter()
         .map(|(name, family)| {

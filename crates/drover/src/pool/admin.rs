@@ -128,11 +128,10 @@ impl NodesArgs {
     fn ask(&self, kind: PoolKind, order: Order) -> Result<Answers, Failure> {
         let cpu = NativeCpu::new(0);
         let options = PoolOptions {
-            secret: self.secret.read()?,
             timeout: Ns::from_ms(self.timeout_ms),
             ..PoolOptions::new(kind)
         };
-        let dials = self.nodes.iter().cloned().map(Dial::to).collect();
+        let dials = self.addrs()?.into_iter().map(Dial::to).collect();
         let mut inquiry = Inquiry::new(dials, options, order);
         loop {
             if let Some(answer) = inquiry.poll(cpu.refresh()) {

@@ -3,13 +3,15 @@
 use super::repair::Repairer;
 use super::{NodesArgs, SecretArgs, check};
 use crate::admin::{Admin, NodeSnapshot, Snapshot, Source, Stopper};
+use crate::auth::Doors;
 use crate::exit::{self, Failure};
+use crate::exposure::{Exposure, Tls};
 use crate::rdma::DeviceArgs;
 use crate::serve::{Signal, Signals, start_logging};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_cache_sim::sizes::parse_size;
 use drover_client::{Fabric, Job};
-use drover_control::{ControlAddr, ControlListener};
+use drover_control::{ControlAddr, ControlListener, Guard};
 use drover_mem::{NativeCpu, PageWish};
 use drover_memnode::node::{FenceMode, Node, NodeOptions, NodeState};
 use drover_memnode::{ClientId, ClientState};
@@ -18,7 +20,7 @@ use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const TEACH: &str = "\
@@ -65,6 +67,12 @@ pub struct NodeArgs {
     verbose: u8,
     #[command(flatten)]
     secret: SecretArgs,
+    /// Compute processes and monitors must prove to be a user of this file: lines `user:password`
+    #[arg(long, short = 'Y', value_name = "FILE", conflicts_with = "secret_file")]
+    auth_file: Option<PathBuf>,
+    /// Let in everybody who reaches an address beyond this machine, which is else refused without -Y
+    #[arg(long)]
+    insecure: bool,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -93,12 +101,42 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
         ..NodeOptions::new(bytes)
     };
     let secret = args.secret.read()?;
+    let doors = args
+        .auth_file
+        .as_deref()
+        .map(Doors::read)
+        .transpose()?
+        .map(Arc::new);
     let addr = args.device.of(&args.bind)?;
+    let exposure = Exposure {
+        is_insecure: args.insecure,
+        has_users: doors.is_some() || secret.is_some(),
+    };
+    exposure.check_control("--bind", &addr)?;
+    if let Some(addr) = &args.metrics_listen {
+        let has_users = doors.is_some();
+        Exposure {
+            has_users,
+            ..exposure
+        }
+        .check("--metrics-listen", addr, addr.ip(), Tls::None)?;
+    }
     let fabric = Fabric::serving(&addr, ShmDevice::of_pool())?;
     let signals = Signals::catch()?;
     let listener = ControlListener::bind(&addr).map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
-    let admin = args.metrics_listen.map(Admin::bind).transpose()?;
-    if let Some((admin, _)) = &admin {
+    // As whom the node comes to itself, to repair.
+    let own = match &doors {
+        Some(doors) => doors.any_user(),
+        None => secret.clone(),
+    };
+    let guard = match (&doors, secret) {
+        (Some(doors), _) => Some(doors.native()),
+        (None, secret) => secret.map(|secret| Guard::new(secret)),
+    };
+    let listener = listener.guarded(guard);
+    let mut admin = args.metrics_listen.map(Admin::bind).transpose()?;
+    if let Some((admin, _)) = &mut admin {
+        admin.guard(doors);
         let addr = admin
             .addr()
             .map_err(|error| Failure::new(exit::OS_ERROR, error))?;
@@ -108,9 +146,10 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
         0 => None,
         after_ms => {
             let node = NodesArgs {
-                nodes: vec![addr],
+                nodes: vec![addr.with_credentials(own)],
                 timeout_ms: REPAIR_MS,
                 secret: args.secret.clone(),
+                auth: Default::default(),
                 device: args.device.clone(),
                 alone: true,
             };
@@ -121,7 +160,6 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
         admin,
         repairer,
         options,
-        secret,
         signals,
         listener,
     })
@@ -148,7 +186,6 @@ struct Serve {
     admin: Option<(Admin, Stopper)>,
     repairer: Option<Repairer>,
     options: NodeOptions,
-    secret: Vec<u8>,
     signals: Signals,
     listener: ControlListener,
 }
@@ -158,9 +195,6 @@ impl Job for Serve {
 
     fn run<P: Provider<Cpu = NativeCpu>>(mut self, device: &P::Device) -> Result<(), Failure> {
         let mut node = Node::<P>::new(device, &self.options)?;
-        if !self.secret.is_empty() {
-            node.require_secret(&self.secret);
-        }
         let header = node.stats();
         tracing::info!(
             addr = %self.listener.addr(),

@@ -71,7 +71,12 @@ impl<S: System> Native<'_, S> {
             return Ok(None);
         }
         let (text, shard_count) = (addr.to_string(), settings.capacity.threads.value);
-        let dials = move || dials(&S::FACTS, &addr, shard_count, None);
+        let doors = files.auth.clone();
+        // Its own nodes are guarded, too.
+        let dials = move || {
+            let own = doors.as_ref().and_then(|doors| doors.any_user());
+            dials(&S::FACTS, &addr.clone().with_credentials(own), shard_count, None)
+        };
         let member = Member::<P>::enter(device, dials, PoolOptions::new(POOL_KIND))?;
         member.serve(settings, text, sockets, on_core, files).map(Some)
     }

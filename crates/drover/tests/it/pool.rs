@@ -2,7 +2,7 @@
 
 use crate::common::{drover, folder};
 use drover_base::{Actor, Cpu, Ns};
-use drover_control::{ControlAddr, Dial};
+use drover_control::{ControlAddr, Credentials, Dial};
 use drover_memnode::{Addr, Arena, Keeper, Need, Pool, PoolKind, PoolOptions};
 use drover_rt::{BufferClass, TaskOptions, TaskPool};
 use drover_verbs::{Context, Device, DomainOptions};
@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A `drover memory-node`, killed when dropped.
 pub struct MemoryNode {
@@ -45,8 +46,9 @@ impl MemoryNode {
         MemoryNode { child, addr }
     }
 
-    fn dial(&self) -> Dial {
-        Dial::to(self.addr.parse::<ControlAddr>().expect("an address"))
+    fn dial(&self, user: &Arc<Credentials>) -> Dial {
+        let addr: ControlAddr = self.addr.parse().expect("an address");
+        Dial::to(addr.with_credentials(Some(user.clone())))
     }
 
     pub fn kill(&mut self) {
@@ -98,11 +100,9 @@ fn nodes_become_a_pool_and_are_used_and_lost() {
     // This process enters, and one of its threads writes a block and finds it again.
     let device = ShmDevice::default();
     let domain = device.domain(&DomainOptions::default()).expect("a domain");
-    let options = PoolOptions {
-        secret: b"sesame".to_vec(),
-        ..PoolOptions::new(PoolKind::new("test"))
-    };
-    let dials = nodes.iter().map(MemoryNode::dial).collect();
+    let options = PoolOptions::new(PoolKind::new("test"));
+    let user = Arc::new(Credentials::parse(b"pool:sesame").expect("credentials"));
+    let dials = nodes.iter().map(|node| node.dial(&user)).collect();
     let opened = Pool::<Shm>::open(&domain, dials, options, std::thread::yield_now);
     let (pool, mut lease) = opened.unwrap_or_else(|error| panic!("{error}"));
     let ctx = pool.context().expect("a context");
