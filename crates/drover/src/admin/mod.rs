@@ -5,6 +5,7 @@
 //! connections.
 
 mod connection;
+mod device;
 mod exposition;
 mod http;
 mod metrics;
@@ -27,6 +28,7 @@ use crate::exit::{self, Failure};
 use connection::Connection;
 use drover_base::{Cpu, Ns};
 use drover_mem::NativeCpu;
+use drover_verbs::{Device, DeviceCounters, Provider};
 use http::Status;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{PipeReader, PipeWriter};
@@ -41,6 +43,20 @@ pub trait Source: Sync {
     /// # Errors
     /// Text that names the workers or shards that did not answer, or the control thread.
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String>;
+
+    /// What the process has done with its RDMA device; `None` (the default): it has none.
+    fn device(&self) -> Option<DeviceCounters> {
+        None
+    }
+}
+
+/// Asks an opened device what was done with it.
+pub type AskDevice = Box<dyn Fn() -> Option<DeviceCounters> + Send + Sync>;
+
+/// The question for this device.
+pub fn ask_device<P: Provider>(device: &P::Device) -> AskDevice {
+    let device = device.clone();
+    Box::new(move || device.counters())
 }
 
 /// The [`patience`](Source::snapshot) of the admin port; a worker that takes longer counts as hanging. Workers answer
@@ -153,7 +169,8 @@ fn answer(source: &dyn Source, path: &str) -> Vec<u8> {
     const TEXT: &str = "text/plain; charset=utf-8";
     match path {
         "/metrics" => {
-            let text = metrics::render(source.snapshot(PATIENCE).as_ref().ok(), &process::figures());
+            let (snapshot, device) = (source.snapshot(PATIENCE).ok(), source.device());
+            let text = metrics::render(snapshot.as_ref(), device.as_ref(), &process::figures());
             http::response(Status::Ok, exposition::CONTENT_TYPE, &text)
         }
         "/healthz" => match source.snapshot(PATIENCE) {

@@ -10,6 +10,7 @@ use drover_kv::{
     SystemTable, WorkerStats,
 };
 use drover_systems::System;
+use drover_verbs::DeviceCounters;
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -189,6 +190,7 @@ fn monitors_that_say_nothing_make_space_for_others() {
 fn native_commands_and_those_of_sockets_are_one_count() {
     let families = strict::parse(&render(
         Some(&Snapshot::Hosting(Box::new(full()))),
+        None,
         &Process::default(),
     ))
     .expect("the format");
@@ -268,8 +270,12 @@ fn the_document_lists_what_is_told() {
         max_fds: Some(1),
         ..Process::default()
     };
-    let told =
-        strict::parse(&render(Some(&Snapshot::Hosting(Box::new(full()))), &process)).expect("the format");
+    let card = DeviceCounters {
+        retries: Some(1),
+        ..DeviceCounters::default()
+    };
+    let snapshot = Snapshot::Hosting(Box::new(full()));
+    let told = strict::parse(&render(Some(&snapshot), Some(&card), &process)).expect("the format");
     let told: BTreeMap<_, _> = told
         .into_iter()
         .map(|(name, family)| {

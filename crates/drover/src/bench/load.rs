@@ -98,6 +98,9 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
         };
         let client: S::Client<P> = connect::<P, _>(&ctx, dials, &options, CONNECT).map_err(|e| words(&e))?;
         let mut target = KvTarget::new(ctx, client).counting_calls(|client| client.calls());
+        if <S::Client<P> as ServiceClient<P>>::COUNTS_VERBS {
+            target = target.counting_verbs(|client| client.verbs());
+        }
         if S::FACTS.table.is_some() {
             target = target.counting(|client| client.reads().unwrap_or_default());
         }
@@ -107,6 +110,10 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
                 spin: Ns::from_us(us),
             }),
         })
+    }
+
+    fn counts_verbs(&self) -> bool {
+        <S::Client<P> as ServiceClient<P>>::COUNTS_VERBS
     }
 
     fn process(&self, helper: &Helper) -> Option<Command> {

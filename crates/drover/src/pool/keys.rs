@@ -34,6 +34,7 @@ impl KeysOfPool {
                 timeout_ms,
                 secret: self.secret.clone(),
                 device: device.clone(),
+                alone: false,
             })
         })
     }

@@ -5,6 +5,7 @@ mod check;
 mod keys;
 mod node;
 mod process;
+mod repair;
 
 pub use admin::PoolArgs;
 pub use keys::{KeysOfPool, PoolNodes, delete, get, set};
@@ -13,7 +14,7 @@ pub use node::NodeArgs;
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use drover_control::ControlAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Serves memory until SIGTERM or SIGINT.
@@ -39,6 +40,9 @@ struct NodesArgs {
     secret: SecretArgs,
     #[command(flatten)]
     device: DeviceArgs,
+    /// See [`PoolOptions::alone`](drover_memnode::PoolOptions::alone): no flag, since nodes choose it themselves.
+    #[arg(skip)]
+    alone: bool,
 }
 
 /// The secret of nodes.
@@ -51,19 +55,26 @@ struct SecretArgs {
 
 impl SecretArgs {
     fn read(&self) -> Result<Vec<u8>, Failure> {
-        let Some(path) = &self.secret_file else {
-            return Ok(Vec::new());
-        };
-        let refuse =
-            |code, why: &dyn std::fmt::Display| Failure::new(code, format!("{}: {why}", path.display()));
-        let mut secret = std::fs::read(path).map_err(|error| refuse(exit::NO_INPUT, &error))?;
-        if secret.last() == Some(&b'\n') {
-            secret.pop();
-        }
-        match secret.len() {
-            0 => Err(refuse(exit::NO_INPUT, &"an empty secret")),
-            1..=drover_kv::secret::SECRET_BYTES_MAX => Ok(secret),
-            bytes => Err(refuse(exit::NO_INPUT, &format_args!("a secret of {bytes} bytes"))),
-        }
+        read_secret(self.secret_file.as_deref())
+    }
+}
+
+/// The secret in a file; empty without one.
+///
+/// # Errors
+/// The file cannot be read, is empty or too long.
+pub fn read_secret(path: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let Some(path) = path else {
+        return Ok(Vec::new());
+    };
+    let refuse = |code, why: &dyn std::fmt::Display| Failure::new(code, format!("{}: {why}", path.display()));
+    let mut secret = std::fs::read(path).map_err(|error| refuse(exit::NO_INPUT, &error))?;
+    if secret.last() == Some(&b'\n') {
+        secret.pop();
+    }
+    match secret.len() {
+        0 => Err(refuse(exit::NO_INPUT, &"an empty secret")),
+        1..=drover_kv::secret::SECRET_BYTES_MAX => Ok(secret),
+        bytes => Err(refuse(exit::NO_INPUT, &format_args!("a secret of {bytes} bytes"))),
     }
 }

@@ -1,6 +1,7 @@
 //! `drover memory-node`: one thread, mostly asleep.
 
-use super::SecretArgs;
+use super::repair::Repairer;
+use super::{NodesArgs, SecretArgs, check};
 use crate::admin::{Admin, NodeSnapshot, Snapshot, Source, Stopper};
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
@@ -11,6 +12,7 @@ use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlListener};
 use drover_mem::{NativeCpu, PageWish};
 use drover_memnode::node::{FenceMode, Node, NodeOptions, NodeState};
+use drover_memnode::{ClientId, ClientState};
 use drover_verbs::{Context, Provider};
 use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,6 +27,9 @@ CAS its memory; the node's own core only watches who is alive. All processes of 
 
 /// Time between two copies of a node's numbers for the admin port.
 const PUBLISH_EVERY: Ns = Ns::from_ms(100);
+
+/// Time within which the node's own repair gets answers, and within which other clients must take notice of it.
+const REPAIR_MS: u64 = 5_000;
 
 /// Arguments of `memory-node`.
 #[derive(clap::Args)]
@@ -48,6 +53,10 @@ pub struct NodeArgs {
     /// What is done about a process that is shut out and stopped inside a request, over shm: wait until it goes on, or kill it
     #[arg(long, value_name = "MODE", default_value = "wait")]
     fence: Fence,
+    /// Time that other clients have to repair what one that was shut out has left; then the node does it itself, through its own
+    /// device. Milliseconds; 0: never
+    #[arg(long, value_name = "MS", default_value_t = 2_000)]
+    repair_after_ms: u64,
     /// Where to serve /metrics and /healthz
     #[arg(long, value_name = "IP:PORT")]
     metrics_listen: Option<SocketAddr>,
@@ -95,8 +104,22 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::new(exit::OS_ERROR, error))?;
         println!("metrics: {addr}");
     }
+    let repairer = match args.repair_after_ms {
+        0 => None,
+        after_ms => {
+            let node = NodesArgs {
+                nodes: vec![addr],
+                timeout_ms: REPAIR_MS,
+                secret: args.secret.clone(),
+                device: args.device.clone(),
+                alone: true,
+            };
+            Some(Repairer::start(node, Ns::from_ms(after_ms))?)
+        }
+    };
     fabric.run(Serve {
         admin,
+        repairer,
         options,
         secret,
         signals,
@@ -123,6 +146,7 @@ impl Source for Published {
 
 struct Serve {
     admin: Option<(Admin, Stopper)>,
+    repairer: Option<Repairer>,
     options: NodeOptions,
     secret: Vec<u8>,
     signals: Signals,
@@ -161,7 +185,7 @@ impl Job for Serve {
 
 impl Serve {
     /// Steps the node until a signal says stop.
-    fn step<P: Provider<Cpu = NativeCpu>>(&self, node: &mut Node<P>, published: Option<&Published>) {
+    fn step<P: Provider<Cpu = NativeCpu>>(&mut self, node: &mut Node<P>, published: Option<&Published>) {
         let ctx = node.context();
         let began = ctx.cpu().refresh();
         let mut publish_at = began;
@@ -182,6 +206,9 @@ impl Serve {
                 publish_at = now + PUBLISH_EVERY;
                 let snapshot = self.snapshot(node.host(), now.since(began));
                 *published.0.lock().expect("no thread panics with it") = Some((now, snapshot));
+            }
+            if let Some(repairer) = self.repairer.as_mut().filter(|repairer| repairer.is_due(now)) {
+                repairer.look(now, waiting_for_repair(node.host()));
             }
             if let Progress::Idle { wake_at } = progress {
                 self.sleep(wake_at.since(now));
@@ -216,4 +243,16 @@ impl Serve {
         // A failed sleep is a short one.
         let _ = poll(&mut events, Some(&timeout));
     }
+}
+
+/// Clients that were shut out and left something to repair that is known how to be repaired.
+fn waiting_for_repair<P: Provider>(node: &NodeState<P>) -> impl Iterator<Item = ClientId> {
+    let fenced = node.clients().filter(|info| info.state == ClientState::Fenced);
+    let fenced: Vec<ClientId> = fenced.map(|info| info.client).collect();
+    let is_ours = !fenced.is_empty()
+        && node
+            .header()
+            .place
+            .is_some_and(|place| check::can_repair(place.kind));
+    fenced.into_iter().filter(move |_| is_ours)
 }

@@ -60,6 +60,7 @@ impl<W: Work> Job for OneOff<'_, W> {
         let options = PoolOptions {
             secret: self.nodes.secret.read()?,
             timeout: Ns::from_ms(self.nodes.timeout_ms),
+            alone: self.nodes.alone,
             ..PoolOptions::new(POOL_KIND)
         };
         let addrs = self.nodes.nodes.clone();

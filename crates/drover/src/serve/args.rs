@@ -39,12 +39,21 @@ shard's share of -m an eighth is index, and the rest items; the same flags are r
 server-reply, but all its workers serve every key from one store behind locks, as memcached's do, and clients read
 values of 8 KiB and more in the server's memory.
 
+--system race starts memory nodes, one for each of -t, whose processors do nothing: clients READ, WRITE and CAS a hash
+table in them. memcached clients are served by a gateway beside them, whose -t threads are such a client (see --pool);
+with -p 0 there are nodes alone.
+
 --connect ADDR starts a gateway: it answers memcached clients from the service that runs at ADDR, whatever its system,
 and has no items of its own. Several gateways to one service are one cache, which its native clients use, too; CAS
 numbers are the service's versions. Refused are flush_all, watch, dumps, cache_memlimit, me, and the flags of meta
 commands that are about times, marks and chosen CAS numbers of items (`stats settings` lists them). append, prepend,
 incr, decr and ma without T make an item that never expires, because its expiry cannot be read. -t are the gateway's
 threads; flags about memory, request slots and native clients are refused.
+
+--pool ADDR,... starts a gateway to a pool of memory nodes (`drover memory-node`, `drover pool create`): its threads are
+one compute process of the pool. Keys on a node that does not answer get SERVER_ERROR, others are served; when the node
+is back, or the process has lost its lease, it enters the pool again. When memory is full the oldest of a few items goes;
+with -M new ones are refused. --secret-file has the secret that the nodes require.
 
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]

@@ -1,4 +1,5 @@
-//! `serve --connect ADDR`: a gateway, which answers memcached's clients from the service at another address.
+//! A gateway, which answers memcached's clients from items of others; and `serve --connect ADDR`: those of the service at another
+//! address.
 
 use super::memcached::{Items, Memcached, unix_time_s};
 use super::ops::{self, Files};
@@ -69,8 +70,7 @@ impl<'a, T: SystemTable> Gateway<'a, T> {
 
 impl<T: SystemTable> Start for Gateway<'_, T> {
     fn socket_addresses(&self) -> Vec<String> {
-        let addresses = self.sockets.iter().map(Listener::address);
-        addresses.map(|address| format!("memcached {address}")).collect()
+        ways::addresses(&self.sockets)
     }
 
     fn start<P: Provider<Cpu = NativeCpu>>(
@@ -80,86 +80,47 @@ impl<T: SystemTable> Start for Gateway<'_, T> {
         on_core: OnCore,
         files: Arc<Files>,
     ) -> Result<Box<dyn Running>, Failure> {
-        let facts = self.system.facts();
-        let offers = facts.offers.operations;
-        let info = GatewayInfo {
-            system: facts.name.to_owned(),
-            address: self.addr.to_string(),
-            refuses: refusals(&offers),
-        };
-        tracing::info!(
-            "gateway to {} at {}; refuses {}",
-            info.system,
-            info.address,
-            info.refuses
-        );
-        let (cpu, now_unix_s) = (NativeCpu::new(0), unix_time_s());
-        let started = cpu.refresh();
-        let memcached = Memcached::new(
-            self.settings,
-            files,
-            HashSeed::new(cpu.random(), cpu.random()),
-            (now_unix_s, 0),
-            Items::Elsewhere(info),
-            self.sockets,
-        );
-        let memcached =
-            Arc::new(memcached.map_err(|error| Failure::new(exit::OS_ERROR, format!("sockets: {error}")))?);
-        let start = WorkerStart {
-            memcached: memcached.clone(),
-            worker_count: self.settings.capacity.threads.value,
-            offers,
-            item_bytes_max: self.settings.capacity.max_item_bytes.value,
-            started,
-            start_unix_s: now_unix_s,
-        };
-        let on_core = Arc::new(on_core);
-        let mut group = ThreadGroup::new()?;
-        let mut starting = Vec::new();
-        for index in 0..start.worker_count {
-            let (device, on_core, start) = (device.clone(), on_core.clone(), start.clone());
-            let (system, addr, shard_count) = (self.system, self.addr.clone(), self.shard_count);
-            let idle = super::plan::idle_of(self.settings);
-            let work = move |hello: &Hello<Waker>| {
-                on_core(index);
-                let name = || format!("gateway worker {index}");
-                let opened = device.context().map_err(StartError::from).and_then(|ctx| {
-                    let ctx: Rc<P::Context> = Rc::new(ctx);
-                    let open = Open::<P> {
-                        ctx: ctx.clone(),
-                        addr: &addr,
-                        shard_count,
-                    };
-                    let backend = system.run(open).map_err(|error| StartError::Thread {
-                        name: name(),
-                        reason: format!("{addr}: {error}"),
-                    })?;
-                    let worker = Worker::new(&start, index, ctx.waker(), backend);
-                    let worker = worker.map_err(|source| StartError::System {
-                        what: "sockets",
-                        source,
-                    })?;
-                    Ok((ctx, worker))
-                });
-                match opened {
-                    Ok((ctx, worker)) => worker.run::<P>(&ctx, idle, hello),
-                    Err(error) => {
-                        hello.say(Err(error));
-                        Ok(())
-                    }
-                }
+        let (system, addr, shard_count) = (self.system, self.addr, self.shard_count);
+        let (device, address) = (device.clone(), addr.to_string());
+        let enter = move || {
+            let ctx: Rc<P::Context> = Rc::new(device.context()?);
+            let open = Open::<P> {
+                ctx: ctx.clone(),
+                addr: &addr,
+                shard_count,
             };
-            starting.push(group.start(format!("drover-gateway-{index}"), work));
-        }
-        let (stoppers, result) = wait_for_all(starting);
-        stoppers.into_iter().for_each(|stopper| group.stop_by(stopper));
-        result.map_err(|(_, error)| error)?;
-        Ok(Box::new(Gateways {
-            group,
-            sockets: memcached.front(),
-            facts,
-            started,
-        }))
+            match system.run(open) {
+                Ok(backend) => Ok((ctx, backend)),
+                Err(error) => Err(no_client(format!("{addr}: {error}"))),
+            }
+        };
+        let to = Target::<P> {
+            facts: system.facts(),
+            address,
+            enter: Arc::new(enter),
+        };
+        let gateways = Gateways::start(self.settings, to, self.sockets, on_core, files)?;
+        Ok(Box::new(gateways))
+    }
+}
+
+/// A worker's context and client, made on its thread.
+pub(super) type Entered<P> = Result<(Rc<<P as Provider>::Context>, Box<dyn Backend>), StartError>;
+
+/// Whose items a gateway serves.
+pub(super) struct Target<P: Provider> {
+    pub(super) facts: &'static Facts,
+    /// For people.
+    pub(super) address: String,
+    /// Called by each worker.
+    pub(super) enter: Arc<dyn Fn() -> Entered<P> + Send + Sync>,
+}
+
+/// Failure of a worker that has no client, because of `reason`.
+pub(super) fn no_client(reason: String) -> StartError {
+    StartError::Thread {
+        name: "gateway worker".to_owned(),
+        reason,
     }
 }
 
@@ -184,12 +145,99 @@ impl<P: Provider> SystemJob for Open<'_, P> {
     }
 }
 
-/// A gateway that runs.
-struct Gateways {
+/// The workers of a gateway that run.
+pub(super) struct Gateways {
     group: ThreadGroup,
     sockets: SocketStats,
     facts: &'static Facts,
     started: Ns,
+}
+
+impl Gateways {
+    /// Starts the workers of a gateway with clients at `sockets`.
+    ///
+    /// # Errors
+    /// A worker cannot start.
+    pub(super) fn start<P: Provider<Cpu = NativeCpu>>(
+        settings: &Settings,
+        to: Target<P>,
+        sockets: Vec<Listener>,
+        on_core: OnCore,
+        files: Arc<Files>,
+    ) -> Result<Gateways, Failure> {
+        let Target {
+            facts,
+            address,
+            enter,
+        } = to;
+        let offers = facts.offers.operations;
+        let info = GatewayInfo {
+            system: facts.name.to_owned(),
+            address,
+            refuses: refusals(&offers),
+        };
+        tracing::info!(
+            "gateway to {} at {}; refuses {}",
+            info.system,
+            info.address,
+            info.refuses
+        );
+        let (cpu, now_unix_s) = (NativeCpu::new(0), unix_time_s());
+        let started = cpu.refresh();
+        let memcached = Memcached::new(
+            settings,
+            files,
+            HashSeed::new(cpu.random(), cpu.random()),
+            (now_unix_s, 0),
+            Items::Elsewhere(info),
+            sockets,
+        );
+        let memcached =
+            Arc::new(memcached.map_err(|error| Failure::new(exit::OS_ERROR, format!("sockets: {error}")))?);
+        let start = WorkerStart {
+            memcached: memcached.clone(),
+            worker_count: settings.capacity.threads.value,
+            offers,
+            item_bytes_max: settings.capacity.max_item_bytes.value,
+            started,
+            start_unix_s: now_unix_s,
+        };
+        let on_core = Arc::new(on_core);
+        let mut group = ThreadGroup::new()?;
+        let mut starting = Vec::new();
+        for index in 0..start.worker_count {
+            let (enter, on_core, start) = (enter.clone(), on_core.clone(), start.clone());
+            let idle = super::plan::idle_of(settings);
+            let work = move |hello: &Hello<Waker>| {
+                on_core(index);
+                let opened = enter().and_then(|(ctx, backend)| {
+                    let worker = Worker::new(&start, index, ctx.waker(), backend);
+                    let worker = worker.map_err(|source| StartError::System {
+                        what: "sockets",
+                        source,
+                    })?;
+                    Ok((ctx, worker))
+                });
+                match opened {
+                    Ok((ctx, worker)) => worker.run::<P>(&ctx, idle, hello),
+                    Err(error) => {
+                        hello.say(Err(error));
+                        Ok(())
+                    }
+                }
+            };
+            starting.push(group.start(format!("drover-gateway-{index}"), work));
+        }
+        let (stoppers, result) = wait_for_all(starting);
+        stoppers.into_iter().for_each(|stopper| group.stop_by(stopper));
+        result.map_err(|(_, error)| error)?;
+        Ok(Gateways {
+            group,
+            sockets: memcached.front(),
+            facts,
+            started,
+        })
+    }
 }
 
 impl Service for Gateways {

@@ -12,6 +12,7 @@ mod memory_file;
 mod native;
 mod ops;
 mod plan;
+mod pool;
 mod processor_time;
 mod run;
 mod settings;

@@ -1,16 +1,24 @@
-//! A system with native clients only, as `serve` starts it.
+//! A system whose workers have native clients only, as `serve` starts it; if it is a pool of memory nodes, with a gateway beside it, which
+//! is one of these clients.
 
 use super::ops::{self, Files};
 use super::plan::{NoPlan, plan_of};
+use super::pool::{Entrants, Member};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
-use crate::admin::{ShardsSnapshot, Snapshot, Source};
+use super::ways;
+use crate::admin::{AskDevice, ShardsSnapshot, Snapshot, Source, ask_device};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
-use drover_control::ControlListener;
-use drover_kv::{Facts, OnCore, Service, System};
+use drover_control::{ControlAddr, ControlListener};
+use drover_kv::{Facts, OnCore, Service, System, dials};
+use drover_kv_race::POOL_KIND;
 use drover_mem::NativeCpu;
-use drover_verbs::{Device, Provider};
+use drover_memnode::PoolOptions;
+use drover_net::Listener;
+use drover_verbs::{Device, DeviceCounters, Provider};
+use rustix::event::epoll;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +26,15 @@ use std::time::Duration;
 pub(super) struct Native<'a, S: System> {
     settings: &'a Settings,
     plan: S::Plan,
+    /// Listeners for memcached clients, of a gateway.
+    sockets: Vec<Listener>,
 }
 
 impl<'a, S: System> Prepare<'a> for Native<'a, S> {
     fn prepare(settings: &'a Settings) -> Result<Native<'a, S>, Failure> {
-        if !ops::inherited()?.is_empty() {
+        let inherited = ops::inherited()?;
+        let has_gateway = S::FACTS.offers.gateway;
+        if !inherited.is_empty() && !has_gateway {
             let text = format!(
                 "sockets of a service manager do not apply to --system {}",
                 S::FACTS.name
@@ -33,17 +45,49 @@ impl<'a, S: System> Prepare<'a> for Native<'a, S> {
         // memcached's default may be too large.
         let (most, longest) = S::item_bytes_max(&mut plan);
         *longest = most.min(*longest);
-        Ok(Native { settings, plan })
+        let sockets = match has_gateway {
+            true => ways::open_all(settings, inherited)?,
+            false => Vec::new(),
+        };
+        Ok(Native {
+            settings,
+            plan,
+            sockets,
+        })
+    }
+}
+
+impl<S: System> Native<'_, S> {
+    /// The gateway to the nodes that serve at `addr`, if there are sockets for it.
+    fn gateway<P: Provider<Cpu = NativeCpu>>(
+        settings: &Settings,
+        sockets: Vec<Listener>,
+        addr: ControlAddr,
+        device: &P::Device,
+        on_core: OnCore,
+        files: Arc<Files>,
+    ) -> Result<Option<Entrants<P>>, Failure> {
+        if sockets.is_empty() {
+            return Ok(None);
+        }
+        let (text, shard_count) = (addr.to_string(), settings.capacity.threads.value);
+        let dials = move || dials(&S::FACTS, &addr, shard_count, None);
+        let member = Member::<P>::enter(device, dials, PoolOptions::new(POOL_KIND))?;
+        member.serve(settings, text, sockets, on_core, files).map(Some)
     }
 }
 
 impl<S: System> Start for Native<'_, S> {
+    fn socket_addresses(&self) -> Vec<String> {
+        ways::addresses(&self.sockets)
+    }
+
     fn start<P: Provider<Cpu = NativeCpu>>(
         self,
         device: &P::Device,
         listeners: Vec<ControlListener>,
         on_core: OnCore,
-        _: Arc<Files>,
+        files: Arc<Files>,
     ) -> Result<Box<dyn Running>, Failure> {
         let facts = &S::FACTS;
         if !(facts.fits)(device.caps()) {
@@ -54,11 +98,76 @@ impl<S: System> Start for Native<'_, S> {
             return Err(Failure::new(exit::UNAVAILABLE, text));
         }
         announce(self.settings, facts, &S::describe(&self.plan));
+        let addr = listeners[0].addr().clone();
+        let on_core = Arc::new(on_core);
+        let of_nodes = on_core.clone();
+        let nodes = S::start::<P>(
+            device,
+            &self.plan,
+            listeners,
+            Box::new(move |index| of_nodes(index)),
+        )?;
+        let on_core = Box::new(move |index| on_core(index));
+        let gateway = Self::gateway::<P>(self.settings, self.sockets, addr, device, on_core, files);
+        let service = match gateway {
+            Ok(None) => nodes,
+            Ok(Some(gateway)) => Beside::new(Box::new(gateway), nodes)?,
+            Err(failure) => {
+                nodes.stop();
+                return Err(failure);
+            }
+        };
         Ok(Box::new(NativeService {
-            service: S::start::<P>(device, &self.plan, listeners, on_core)?,
+            service,
             facts,
             began: NativeCpu::new(0).refresh(),
+            device: ask_device::<P>(device),
         }))
+    }
+}
+
+/// A gateway beside its nodes.
+struct Beside {
+    gateway: Box<dyn Service>,
+    nodes: Box<dyn Service>,
+    /// Ready when one of them has ended.
+    ended: OwnedFd,
+}
+
+impl Beside {
+    fn new(gateway: Box<dyn Service>, nodes: Box<dyn Service>) -> Result<Box<dyn Service>, Failure> {
+        let ended = epoll::create(epoll::CreateFlags::CLOEXEC).and_then(|ended| {
+            for (number, service) in [&gateway, &nodes].into_iter().enumerate() {
+                let data = epoll::EventData::new_u64(number as u64);
+                epoll::add(&ended, service.ended(), data, epoll::EventFlags::IN)?;
+            }
+            Ok(ended)
+        });
+        let ended = ended.map_err(|error| Failure::new(exit::OS_ERROR, format!("epoll: {error}")))?;
+        Ok(Box::new(Beside {
+            gateway,
+            nodes,
+            ended,
+        }))
+    }
+}
+
+impl Service for Beside {
+    fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    fn why(&self) -> String {
+        format!("nodes: {}; gateway: {}", self.nodes.why(), self.gateway.why())
+    }
+
+    fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
+        self.nodes.counters(patience)
+    }
+
+    fn stop(self: Box<Self>) {
+        self.gateway.stop();
+        self.nodes.stop();
     }
 }
 
@@ -84,6 +193,7 @@ struct NativeService {
     service: Box<dyn Service>,
     facts: &'static Facts,
     began: Ns,
+    device: AskDevice,
 }
 
 impl Source for NativeService {
@@ -93,6 +203,10 @@ impl Source for NativeService {
             shards: self.service.counters(patience)?,
             uptime_s: NativeCpu::new(0).refresh().since(self.began).as_s(),
         }))
+    }
+
+    fn device(&self) -> Option<DeviceCounters> {
+        (self.device)()
     }
 }
 

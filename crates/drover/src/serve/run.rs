@@ -4,6 +4,7 @@ use super::gateway::Gateway;
 use super::hosted::Hosted;
 use super::native::Native;
 use super::ops::{Files, Ops, Signal, Signals};
+use super::pool::PoolGateway;
 use super::settings::Settings;
 use super::{limits, listen};
 use crate::admin::Source;
@@ -65,6 +66,9 @@ pub fn serve<T: SystemTable>(settings: &Settings, system: T) -> Result<(), Failu
     if let Some(addr) = &settings.service.connect.value {
         return serve_gateway::<T>(settings, addr);
     }
+    if !settings.service.pool.value.is_empty() {
+        return serve_pool(settings);
+    }
     match system.hosting(ServeHosted(settings)) {
         Ok(served) => served,
         Err(ServeHosted(settings)) => system.run(ServeNative(settings)),
@@ -104,6 +108,12 @@ fn serve_system<'a, S: Prepare<'a>>(settings: &'a Settings) -> Result<(), Failur
 fn serve_gateway<T: SystemTable>(settings: &Settings, addr: &str) -> Result<(), Failure> {
     let signals = begin(settings)?;
     let (fabric, gateway) = Gateway::<T>::prepare(settings, addr)?;
+    serve_on(settings, (&fabric, Vec::new()), signals, gateway)
+}
+
+fn serve_pool(settings: &Settings) -> Result<(), Failure> {
+    let signals = begin(settings)?;
+    let (fabric, gateway) = PoolGateway::prepare(settings)?;
     serve_on(settings, (&fabric, Vec::new()), signals, gateway)
 }
 

@@ -100,7 +100,8 @@ fn fill_with<T: SystemTable>(typed: Args, file: Args, allowed: &[usize]) -> Resu
     let rows = &mut Vec::new();
     let service = ServiceSettings::fill(typed.service, file.service, rows, &systems, &device)?;
     let system = service.system.value;
-    let port = sockets::default_port(&typed.sockets, &file.sockets, system.offers.memcached);
+    let has_port = system.offers.memcached || system.offers.gateway;
+    let port = sockets::default_port(&typed.sockets, &file.sockets, has_port);
     let sockets = SocketSettings::fill(typed.sockets, file.sockets, rows, port)?;
     sockets.refuse_what_is_not_there()?;
     // `drover config` shows `-B` after `-b` and `-R`, the help before them.

@@ -37,6 +37,12 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
     Ok(listeners)
 }
 
+/// The addresses of `listeners`, as the log says them.
+pub fn addresses(listeners: &[Listener]) -> Vec<String> {
+    let addresses = listeners.iter().map(Listener::address);
+    addresses.map(|address| format!("memcached {address}")).collect()
+}
+
 /// Tag of listeners whose connections never use TLS, even with `-Z`: addresses with the prefix `notls:`.
 pub const PLAIN: u32 = 1;
 /// Prefix of such an address, as in memcached.

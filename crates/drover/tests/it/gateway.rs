@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn connect(gateway: &Serving) -> TcpStream {
+pub fn connect(gateway: &Serving) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", gateway.memcached_port())).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     stream.set_nodelay(true).expect("a socket");
@@ -16,7 +16,7 @@ fn connect(gateway: &Serving) -> TcpStream {
 }
 
 /// The CAS of `key`.
-fn cas(client: &mut TcpStream, key: &str) -> u64 {
+pub fn cas(client: &mut TcpStream, key: &str) -> u64 {
     let told = ask(client, &format!("gets {key}\r\n"));
     let line = told.lines().next().expect("a line");
     let cas = line.rsplit(' ').next().expect("words");
@@ -85,15 +85,21 @@ fn gateways_to_one_service_are_one_cache() {
 /// Clients of two gateways add to one number.
 #[test]
 fn sums_over_two_gateways_add_up() {
-    const CLIENTS: usize = 4;
-    const EACH: usize = 10_000;
     let server = Serving::start("gw-sums", &["-t", "1"]);
     let gateways = [0, 1].map(|_| Serving::gateway(&server.addr, &["-t", "1"]));
-    let mut first = connect(&gateways[0]);
+    let sum = add_up(&gateways.each_ref());
+    assert_eq!(server.ask(&["get", "n"]), (0, format!("{sum}\n"), String::new()));
+}
+
+/// Four clients of two gateways add to `n`, and read the sum that they return.
+pub fn add_up(gateways: &[&Serving; 2]) -> usize {
+    const CLIENTS: usize = 4;
+    const EACH: usize = 10_000;
+    let mut first = connect(gateways[0]);
     assert_eq!(ask(&mut first, "set n 0 0 1\r\n0\r\n"), "STORED\r\n");
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
-            let mut stream = connect(&gateways[client % 2]);
+            let mut stream = connect(gateways[client % 2]);
             scope.spawn(move || {
                 // A client whose commands lose to others for ever is told so, and tries again.
                 let mut done = 0;
@@ -112,7 +118,7 @@ fn sums_over_two_gateways_add_up() {
     let sum = CLIENTS * EACH;
     let told = ask(&mut first, "get n\r\n");
     assert_eq!(told, format!("VALUE n 0 5\r\n{sum}\r\nEND\r\n"));
-    assert_eq!(server.ask(&["get", "n"]), (0, format!("{sum}\n"), String::new()));
+    sum
 }
 
 /// A server that ends leaves its gateway, which says so and finds the next one.

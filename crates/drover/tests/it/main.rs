@@ -17,5 +17,6 @@ mod operations;
 mod packaging;
 mod perf;
 mod pool;
+mod pool_gateway;
 mod syscalls;
 mod users;

@@ -29,6 +29,7 @@ const FACTS: Facts = Facts {
     offers: Offers {
         service: true,
         memcached: true,
+        gateway: false,
         request_slots: true,
         transfer: false,
         memory_file: Ok(()),

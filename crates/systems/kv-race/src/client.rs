@@ -9,12 +9,14 @@ use crate::options::RaceOptions;
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::{
-    Completion, ConnectOptions, Hosted, KvClient, Op, ServiceClient, SetupError, SubmitError, Token,
+    Completion, ConnectOptions, Hosted, KvClient, Op, ServiceClient, SetupError, SubmitError, Token, Verbs,
 };
+use drover_memnode::Keeper;
 use drover_rt::{BufferClass, TaskOptions, TaskPool};
 use drover_verbs::Provider;
-use session::Session;
+use session::{Entrance, Session};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Tasks beside those of operations: opening tables, keeping memory in order, repairs.
 const OTHER_TASKS: usize = 4;
@@ -35,21 +37,49 @@ impl<P: Provider> RaceClient<P> {
         options: &ConnectOptions,
         mistake: Option<Mistake>,
     ) -> RaceClient<P> {
-        let mut window = options.effective_window() * dials.len().max(1);
+        let race = RaceOptions {
+            mistake,
+            ..RaceOptions::default()
+        };
+        let nodes = dials.len();
+        let entrance = Entrance::alone(dials, options.secret.clone());
+        RaceClient::with(ctx, entrance, nodes, Access::new(mistake), options, race)
+    }
+
+    /// The client of a thread of a process that `keeper` keeps in a pool; `ctx` is a [context](drover_memnode::Pool::context) of the
+    /// pool. Of `options`, window, depth and deadline count. Operations on a lost node are refused at once, not at their deadlines, so
+    /// that they do not take the places of others.
+    pub fn in_pool(
+        keeper: &Arc<Keeper<P>>,
+        ctx: Rc<P::Context>,
+        options: &ConnectOptions,
+        race: RaceOptions,
+    ) -> RaceClient<P> {
+        let (nodes, access) = (keeper.pool().node_count(), Access::refusing_at_once());
+        RaceClient::with(ctx, Entrance::kept(keeper.clone()), nodes, access, options, race)
+    }
+
+    fn with(
+        ctx: Rc<P::Context>,
+        entrance: Entrance<P>,
+        nodes: usize,
+        access: Rc<Access<P>>,
+        options: &ConnectOptions,
+        race: RaceOptions,
+    ) -> RaceClient<P> {
+        let mut window = options.effective_window() * nodes.max(1);
         if options.depth > 0 {
             window = window.min(options.depth);
         }
-        let access = Access::new(mistake);
         let ops = RaceOps(access.clone());
-        let tasks = TaskPool::new(&*ctx, &task_options(window, dials.len(), options.deadline));
+        let tasks = TaskPool::new(&*ctx, &task_options(window, nodes, options.deadline));
         let hosted = tasks.map(|tasks| {
             let hosted = Hosted::new(tasks, ops, window, options.deadline);
             hosted.expect("a pool with a place for each task")
         });
         let race = RaceOptions {
             deadline: options.deadline,
-            mistake,
-            ..RaceOptions::default()
+            ..race
         };
         let (hosted, error) = match hosted {
             Ok(hosted) => (Some(hosted), None),
@@ -57,7 +87,7 @@ impl<P: Provider> RaceClient<P> {
         };
         RaceClient {
             hosted,
-            session: Session::new(ctx, dials, options.secret.clone(), race, access),
+            session: Session::new(ctx, entrance, race, access),
             error,
         }
     }
@@ -119,6 +149,17 @@ impl<P: Provider> ServiceClient<P> for RaceClient<P> {
 
     fn is_ready(&mut self) -> bool {
         self.hosted.is_some() && self.session.is_ready()
+    }
+
+    const COUNTS_VERBS: bool = true;
+
+    fn verbs(&self) -> Option<Verbs> {
+        let requests = self.hosted.as_ref()?.pool().stats().requests;
+        Some(Verbs {
+            posted: requests.posted,
+            lists: requests.doorbells,
+            collisions: self.session.stats()?.collisions,
+        })
     }
 
     fn take_error(&mut self) -> Option<SetupError> {

@@ -1,6 +1,7 @@
 //! [`RaceSystem`]: the row in the table of systems.
 
 use crate::client::RaceClient;
+use crate::costs::BUDGET;
 use crate::mistake::{Mistake, PLANTED};
 use crate::server::RaceNode;
 use drover_control::{ControlListener, Dial};
@@ -44,12 +45,13 @@ impl System for RaceSystem {
         offers: Offers {
             eviction: Err("nodes see no GETs"),
             evicts: false,
+            gateway: true,
             sends_again: false,
             expiry_lag_s: 1,
             ..Offers::native_only("a node that keeps its memory in a file is one of drover memory-node")
         },
         counters: COUNTERS,
-        work: &[],
+        work: BUDGET,
     };
     type Plan = ShardPlan;
     type Client<P: Provider> = RaceClient<P>;

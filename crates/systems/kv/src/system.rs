@@ -49,6 +49,9 @@ pub struct Offers {
     pub service: bool,
     /// Whether a service can also speak memcached's protocol over sockets.
     pub memcached: bool,
+    /// Whether a service is a pool of memory nodes, so that a gateway beside it speaks memcached's protocol, as one of the pool's
+    /// clients.
+    pub gateway: bool,
     /// Whether a service has request slots whose number and size an operator can set ([`SlotPolicy`]).
     pub request_slots: bool,
     /// Whether results come to clients in several ways, of which an operator can name the usual one
@@ -103,6 +106,7 @@ impl Offers {
             operations: OperationOffers::POINT,
             service: true,
             memcached: false,
+            gateway: false,
             request_slots: false,
             transfer: false,
             memory_file: Err(no_memory_file),

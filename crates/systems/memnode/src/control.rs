@@ -10,7 +10,7 @@
 //! client: Stopped --------------------->    an earlier identity of it writes no more: see `keeper`
 //! client: Attach ---------------------->    who it is, its queue pair for the lease
 //!         <--------------- Ready, Told      who it is, the node's queue pair
-//! client: Connect --------------------->    once per thread: its queue pair
+//! client: Connect --------------------->    once per thread, and in place of a connection that has failed: its queue pair
 //!         <---------------------- Told
 //! client: Recovered ------------------->    what a fenced client left was repaired
 //! client: Leave ----------------------->    it has given back what it held, and ends
@@ -28,7 +28,7 @@ use drover_verbs::Export;
 pub const SYSTEM: &str = "memory-node";
 
 /// Version of these messages and of the layout.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 
 /// The client's first message: what every server of shards is sent. The shard is not looked at.
 pub type Hello = drover_one_sided::Hello<()>;
@@ -69,8 +69,11 @@ pub struct Attach {
 /// Asks for one more connection, for another thread.
 #[derive(Clone, Debug)]
 pub struct Connect {
-    /// Returned with the answer.
+    /// Returned with the answer; not 0.
     pub tag: u32,
+    /// Tag of the connection of this session whose place it takes, which the node then closes; 0: none. Nothing is
+    /// outstanding there.
+    pub replaces: u32,
     /// The thread's queue pair.
     pub qp: Export,
 }
@@ -213,7 +216,7 @@ impl Field for PoolMembership {
 drover_control::message!(kind::APPLICATION + 1 => Welcome { header as Bytes<HEADER_BYTES>, memory, quota_chunks, times, clients as Bytes<INFOS_BYTES_MAX> });
 drover_control::message!(kind::APPLICATION + 2 => Attach { client, above, qp });
 drover_control::message!(kind::APPLICATION + 4 => Told { tag, outcome, client, qp });
-drover_control::message!(kind::APPLICATION + 5 => Connect { tag, qp });
+drover_control::message!(kind::APPLICATION + 5 => Connect { tag, replaces, qp });
 drover_control::message!(kind::APPLICATION + 6 => Create { place });
 drover_control::message!(kind::APPLICATION + 7 => Leave {});
 drover_control::message!(kind::APPLICATION + 8 => Recovered { client });
@@ -262,6 +265,7 @@ mod tests {
         })));
         assert!(again::<Connect>(&bytes(&Connect {
             tag: 1,
+            replaces: 2,
             qp: qp.clone()
         })));
         for outcome in [

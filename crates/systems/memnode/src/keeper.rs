@@ -215,7 +215,12 @@ fn keep<P: Provider>(shared: &Arc<Shared<P>>, (pool, mut lease): Opened<P>) {
         if shared.is_over() && pool.nodes().iter().all(|node| node.is_lost()) {
             return;
         }
-        if !is_followed && !shared.is_over() && pool.nodes().iter().any(|node| node.is_lost()) {
+        let any_lost = || {
+            pool.nodes()
+                .iter()
+                .any(|node| node.is_lost() && !node.is_absent())
+        };
+        if !is_followed && !shared.is_over() && any_lost() {
             is_followed = true;
             let before = pool.clone();
             shared.spawn(move |shared| follow(&shared, before));

@@ -141,8 +141,8 @@ impl<P: Provider> Lease<P> {
 impl<P: Provider> Drop for Lease<P> {
     fn drop(&mut self) {
         if self.pool.has_one_thread() {
-            let nodes = self.pool.nodes().iter();
-            nodes.for_each(|node| self.ctx.forget_region(node.memory()));
+            let here = self.pool.nodes().iter().filter(|node| !node.is_absent());
+            here.for_each(|node| self.ctx.forget_region(node.memory()));
         }
     }
 }

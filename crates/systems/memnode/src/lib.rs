@@ -67,7 +67,7 @@ pub use control::Verdict;
 pub use header::{PoolKind, PoolMembership};
 pub use keeper::Keeper;
 pub use lease::Lease;
-pub use nodes::{EpochPin, Joining, Located, Nodes};
+pub use nodes::{Connection, EpochPin, Joining, Located, Nodes};
 pub use pool::{
     BadRun, Inquiry, MemoryError, Opened, Opening, Order, Pool, PoolError, PoolNode, PoolOptions,
     check_places,

@@ -2,6 +2,7 @@
 
 use crate::addr::Addr;
 use crate::chunks::CHUNK_BYTES;
+use crate::client::ClientId;
 use crate::clients::ClientLine;
 use crate::control::Verdict;
 use crate::epochs::ThreadEpochs;
@@ -30,9 +31,20 @@ struct Inner<P: Provider> {
 
 struct End {
     peer: PeerId,
+    tag: u32,
     rkey: u32,
     capacity: u64,
     epochs: ThreadEpochs,
+}
+
+/// A thread's connection to a node, as its successor must know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Connection {
+    /// The destination of requests.
+    peer: PeerId,
+    /// How the node knows it, in the session of this client.
+    tag: u32,
+    client: ClientId,
 }
 
 /// Connecting a thread: [poll](Joining::poll) it until it has an answer.
@@ -42,8 +54,8 @@ pub struct Joining<P: Provider> {
     waiting: Vec<(P::Qp, u32)>,
     /// Nodes that are connected.
     connected: usize,
-    /// The destinations whose queue pairs are replaced; empty: new ones.
-    replaced: Vec<PeerId>,
+    /// What is replaced; empty: new connections.
+    replaced: Vec<Connection>,
     deadline: Ns,
 }
 
@@ -58,8 +70,8 @@ impl<P: Provider> Pool<P> {
     }
 
     /// As [`join`](Pool::join), after the connections to this pool, or to one that was entered before, have failed: the new
-    /// ones take the place of `peers`, the [destinations](Nodes::peers) of the old ones. No task may have requests
-    /// outstanding there.
+    /// ones take the place of the [old ones](Nodes::connections), which the nodes close if they are of this pool. No task may
+    /// have requests outstanding there.
     ///
     /// # Errors
     /// As [`join`](Pool::join).
@@ -67,22 +79,26 @@ impl<P: Provider> Pool<P> {
         &self,
         ctx: &P::Context,
         tasks: &TaskPool<P>,
-        peers: &[PeerId],
+        old: &[Connection],
         deadline: Ns,
     ) -> Result<Joining<P>, PoolError> {
         let mut waiting = Vec::new();
-        for node in self.nodes() {
+        for (index, node) in self.nodes().iter().enumerate() {
             let qp = tasks.create_qp(ctx, QpKind::Rc)?;
-            let export = qp.export().map_err(ResourceError::Alloc)?;
-            let asked = node.channel().connect(export);
-            let tag = asked.map_err(|error| channel_error(node, error))?;
+            let mut tag = 0;
+            if !node.is_absent() {
+                let export = qp.export().map_err(ResourceError::Alloc)?;
+                let own = old.get(index).filter(|old| old.client == self.client());
+                let asked = node.channel().connect(export, own.map_or(0, |old| old.tag));
+                tag = asked.map_err(|error| channel_error(node, error))?;
+            }
             waiting.push((qp, tag));
         }
         Ok(Joining {
             pool: self.clone(),
             waiting,
             connected: 0,
-            replaced: peers.to_vec(),
+            replaced: old.to_vec(),
             deadline,
         })
     }
@@ -114,6 +130,10 @@ impl<P: Provider> Joining<P> {
             let index = self.connected;
             let node = self.pool.node(index);
             let (qp, tag) = &mut self.waiting[index];
+            if node.is_absent() {
+                self.connected += 1;
+                continue;
+            }
             let mut channel = node.channel();
             let polled = channel.poll(now);
             let Some(told) = channel.answer(*tag) else {
@@ -136,17 +156,20 @@ impl<P: Provider> Joining<P> {
 
     fn finish(&mut self, tasks: &mut TaskPool<P>) -> Nodes<P> {
         let qps = self.waiting.drain(..).zip(self.pool.nodes()).enumerate();
-        let ends = qps.map(|(index, ((qp, _), node))| {
+        let ends = qps.map(|(index, ((qp, tag), node))| {
             let peer = match self.replaced.get(index) {
-                Some(&peer) => {
+                Some(&Connection { peer, .. }) => {
                     tasks.replace_peer(peer, qp);
                     peer
                 }
                 None => tasks.add_peer(qp),
             };
-            tasks.add_region(node.memory());
+            if !node.is_absent() {
+                tasks.add_region(node.memory());
+            }
             End {
                 peer,
+                tag,
                 rkey: node.memory().rkey,
                 capacity: node.header().geometry.capacity,
                 epochs: node.epochs.thread(),
@@ -174,9 +197,15 @@ impl<P: Provider> Nodes<P> {
         &self.0.pool
     }
 
-    /// The destinations of requests to the nodes, in their order.
-    pub fn peers(&self) -> Vec<PeerId> {
-        self.0.ends.iter().map(|end| end.peer).collect()
+    /// The connections to the nodes, in their order: for [`Pool::join_again`].
+    pub fn connections(&self) -> Vec<Connection> {
+        let client = self.pool().client();
+        let connection = |end: &End| Connection {
+            peer: end.peer,
+            tag: end.tag,
+            client,
+        };
+        self.0.ends.iter().map(connection).collect()
     }
 
     /// Node `index`.

@@ -24,7 +24,9 @@ impl Feature {
     /// Reason why a setting about the feature does not apply to a system that offers `offers`.
     fn refusal(self, offers: &Offers) -> Option<&'static str> {
         match self {
-            Feature::Memcached if !offers.memcached => Some("it serves native clients only, not memcached's"),
+            Feature::Memcached if !offers.memcached && !offers.gateway => {
+                Some("it serves native clients only, not memcached's")
+            }
             Feature::Slots if !offers.request_slots => Some("it has no request slots"),
             Feature::Transfer if !offers.transfer => Some("its results come to clients in one way only"),
             Feature::MemoryFile => offers.memory_file.err(),
@@ -61,16 +63,25 @@ const OWN_ITEMS: [&str; 16] = [
     "disable-watch",
 ];
 
+/// Whether a setting of [`OWN_ITEMS`] has a meaning in a gateway to a pool: its clients decide what nodes do not.
+fn applies(settings: &Settings, name: &str) -> bool {
+    name == "disable-evictions" && !settings.service.pool.value.is_empty()
+}
+
 /// # Errors
 /// The first explicit setting that does not apply to a gateway.
 fn refuse_own_items(settings: &Settings) -> Result<(), Failure> {
     let said = |origin| matches!(origin, Origin::CommandLine | Origin::File);
+    let (flag, whose) = match settings.service.connect.value.is_some() {
+        true => ("--connect", "the other service's"),
+        false => ("--pool", "the pool's"),
+    };
     let mut rows = settings.rows.iter();
-    match rows.find(|row| said(row.origin) && OWN_ITEMS.contains(&row.name)) {
+    match rows.find(|row| said(row.origin) && OWN_ITEMS.contains(&row.name) && !applies(settings, row.name)) {
         None => Ok(()),
         Some(row) => {
             let text = format!(
-                "--{} {}: does not apply to a gateway (--connect): items are the other service's ({})",
+                "--{} {}: does not apply to a gateway ({flag}): items are {whose} ({})",
                 row.name, row.value, row.origin
             );
             Err(Failure::new(exit::USAGE, text))
@@ -81,7 +92,7 @@ fn refuse_own_items(settings: &Settings) -> Result<(), Failure> {
 /// # Errors
 /// The first explicit setting that does not apply to the system, or to a gateway.
 pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failure> {
-    if settings.service.connect.value.is_some() {
+    if settings.service.is_gateway() {
         return refuse_own_items(settings);
     }
     let system = settings.service.system.value;

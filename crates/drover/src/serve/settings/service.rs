@@ -1,9 +1,10 @@
 //! Which system is served, and on which fabric.
 
-use super::{Args, flags, optional, parsed};
+use super::{Args, flags, optional, or_none, parsed, path};
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use drover_kv::Facts;
+use std::path::PathBuf;
 
 flags! {
     /// Arguments about the service as a whole.
@@ -11,8 +12,8 @@ flags! {
     /// The service as a whole. The address of the fabric includes the options that choose an RDMA device.
     struct ServiceSettings(systems: &[&'static Facts], device: &DeviceArgs);
 
-    /// Key-value system: herd; pilaf or farm, whose clients read items without involving the server; or jakiro,
-    /// server-reply or rdma-memcached (see below) [default: herd]
+    /// Key-value system: herd; pilaf or farm, whose clients read items without involving the server; jakiro,
+    /// server-reply or rdma-memcached; or race, memory nodes with a gateway (see below) [default: herd]
     #[arg(long = "system", value_name = "NAME")]
     system: String as &'static Facts = parsed(systems[0].name.to_string(), |name| named(&name, systems))
         .show(|facts| facts.name.to_string());
@@ -24,6 +25,22 @@ flags! {
     /// Serve the items of another service, which runs at this address: a gateway for memcached clients (see below)
     #[arg(long = "connect", value_name = "ADDR")]
     connect: String as Option<String> = optional();
+
+    /// Serve the items of a pool of memory nodes, which are at these addresses: a gateway for memcached clients (see below)
+    #[arg(long = "pool", value_name = "ADDR,...", value_delimiter = ',', conflicts_with = "connect")]
+    pool: Vec<String> = parsed(Vec::new(), |addrs| of_nodes(addrs, device))
+        .show(|addrs| or_none((!addrs.is_empty()).then(|| addrs.join(","))));
+
+    /// File with the secret that the nodes of --pool require, at most 256 bytes; a line feed at its end does not count
+    #[arg(long = "secret-file", value_name = "FILE", requires = "pool")]
+    secret_file: PathBuf as Option<PathBuf> = path();
+}
+
+impl ServiceSettings {
+    /// Whether the items are others'.
+    pub fn is_gateway(&self) -> bool {
+        self.connect.value.is_some() || !self.pool.value.is_empty()
+    }
 }
 
 /// Parses `--system`.
@@ -43,6 +60,14 @@ fn with_device(addr: String, device: &DeviceArgs) -> Result<String, Failure> {
     }
     let addr = addr.parse().map_err(|error| Failure::new(exit::USAGE, error))?;
     Ok(device.of(&addr)?.to_string())
+}
+
+/// The addresses of a pool's nodes; the device options are about the first one's.
+fn of_nodes(mut addrs: Vec<String>, device: &DeviceArgs) -> Result<Vec<String>, Failure> {
+    if let Some(first) = addrs.first_mut() {
+        *first = with_device(std::mem::take(first), device)?;
+    }
+    Ok(addrs)
 }
 
 /// `--listen rdma://host:port` means `--fabric rdma://host:port`.

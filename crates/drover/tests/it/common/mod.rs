@@ -93,6 +93,11 @@ impl Serving {
         Serving::launch("--connect", addr, &[&["-p", "-1"], args].concat(), &[])
     }
 
+    /// Starts a gateway to the pool of the nodes at `addrs`, separated by commas, at any free port.
+    pub fn pool_gateway(addrs: &str, args: &[&str]) -> Serving {
+        Serving::launch("--pool", addrs, &[&["-p", "-1"], args].concat(), &[])
+    }
+
     fn launch(flag: &str, addr: &str, args: &[&str], envs: &[(&str, &str)]) -> Serving {
         let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
         command

@@ -16,10 +16,10 @@ use std::time::Duration;
 /// The server's device and the clients' device.
 static DEVICES: OnceLock<[IbvDevice; 2]> = OnceLock::new();
 /// Time after which a rule counts as hanging.
-const RULE_MAX: Duration = Duration::from_secs(90);
+const RULE_MAX: Duration = Duration::from_secs(180);
 /// Deadline of client operations. Emulated devices on a busy machine are slow, most of all with a megabyte on a lossy
 /// network; the rules judge whether answers are right and arrive, not how fast.
-const PATIENCE: Ns = Ns::from_s(30);
+const PATIENCE: Ns = Ns::from_s(60);
 
 /// The [`Ground`] (fabric for tests) of the two real devices that [`run`] has opened. Only the rules that [`run`] runs
 /// can use it.
@@ -72,7 +72,7 @@ pub type Rules = &'static [(&'static str, fn())];
 
 /// Runs `rules` on the devices of these names: the server on the first, the clients on the second; with one name both
 /// use that device, without a name the one that [`IbvDevice::named`] chooses. Prints a line per rule and a summary. A rule
-/// that takes more than 90 s has failed and ends the run. Returns failure if a device does not open or a rule fails.
+/// that takes more than 180 s has failed and ends the run. Returns failure if a device does not open or a rule fails.
 pub fn run(rules: &[Rules], names: &[String]) -> ExitCode {
     match devices(names) {
         Ok(devices) => {

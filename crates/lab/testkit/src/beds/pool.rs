@@ -283,7 +283,11 @@ impl<F: Fabric> Bed<F> {
     /// A process that has entered the pool.
     pub fn process(&self) -> Process<F::P> {
         let opened = self.try_open(self.dials(), PoolOptions::new(self.kind));
-        let (pool, lease) = opened.unwrap_or_else(|error| panic!("{error}"));
+        self.host(opened.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// A process that has entered the pool as a test wants it.
+    pub fn host(&self, (pool, lease): Opened<F::P>) -> Process<F::P> {
         let ctx = lease.context().clone();
         let lease = Removable::new(lease);
         self.fabric.host(&ctx, Box::new(lease.clone()));

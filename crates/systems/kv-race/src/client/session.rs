@@ -10,22 +10,23 @@
 //!
 //! If a node is lost, or a split has failed, whose locks nobody takes from a client that lives, the thread enters the pool anew,
 //! as another client: the nodes shut the old one out, and what it has left is repaired as that of any client. As long as a node
-//! does not answer, the old session goes on at the others.
+//! does not answer, the old session goes on at the others. A process of several threads has a [`Keeper`] that does so for all of them:
+//! a thread *follows* it.
 
 use crate::POOL_KIND;
 use crate::error::RaceError;
 use crate::ops::Access;
 use crate::options::RaceOptions;
-use crate::race::Race;
+use crate::race::{Race, RaceStats};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::{ControlError, Dial};
 use drover_kv::{SetupError, refused};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_memnode::{
-    Arena, ClientId, ClientState, Joining, Lease, MemoryError, Nodes, Opening, Pool, PoolError, PoolNode,
-    PoolOptions,
+    Arena, ClientId, ClientState, Connection, Joining, Keeper, Lease, MemoryError, Nodes, Opening, Pool,
+    PoolError, PoolNode, PoolOptions,
 };
-use drover_rt::{PeerId, TaskCx, TaskId, TaskPool};
+use drover_rt::{TaskCx, TaskId, TaskPool};
 use drover_verbs::{Context, Provider};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -46,11 +47,9 @@ const FENCE_EVERY: Ns = Ns::from_us(200);
 pub(super) struct Session<P: Provider> {
     state: State<P>,
     live: Option<Live<P>>,
-    /// Destinations of the thread's tasks, once it has joined.
-    peers: Vec<PeerId>,
-    /// Each with the name of the node.
-    dials: Vec<(String, Arc<Mutex<Dial>>)>,
-    secret: Vec<u8>,
+    /// Those of the thread, once it has joined.
+    connections: Vec<Connection>,
+    entrance: Entrance<P>,
     options: RaceOptions,
     access: Rc<Access<P>>,
     pause: Ns,
@@ -60,18 +59,57 @@ pub(super) struct Session<P: Provider> {
     ctx: Rc<P::Context>,
 }
 
+/// Who enters the pool.
+pub(super) enum Entrance<P: Provider> {
+    /// This thread, which is a process of its own and keeps the lease.
+    Alone {
+        /// Each with the name of the node.
+        dials: Vec<(String, Arc<Mutex<Dial>>)>,
+        secret: Vec<u8>,
+    },
+    /// The process of which this is a thread.
+    Kept {
+        keeper: Arc<Keeper<P>>,
+        /// The one that the thread follows; 0: none yet.
+        generation: u64,
+    },
+}
+
+impl<P: Provider> Entrance<P> {
+    pub(super) fn alone(dials: Vec<Dial>, secret: Vec<u8>) -> Entrance<P> {
+        let dials = dials.into_iter();
+        let dials = dials.map(|dial| (dial.server().to_owned(), Arc::new(Mutex::new(dial))));
+        Entrance::Alone {
+            dials: dials.collect(),
+            secret,
+        }
+    }
+
+    pub(super) fn kept(keeper: Arc<Keeper<P>>) -> Entrance<P> {
+        Entrance::Kept {
+            keeper,
+            generation: 0,
+        }
+    }
+}
+
 /// A pool that the thread is in.
 struct Live<P: Provider> {
     race: Option<Race<P>>,
     /// Background tasks.
     tasks: Vec<TaskId>,
-    lease: Lease<P>,
+    /// `None`: another thread keeps it.
+    lease: Option<Lease<P>>,
     pool: Pool<P>,
 }
 
 impl<P: Provider> Live<P> {
     fn has_lost_a_node(&self) -> bool {
         self.pool.nodes().iter().any(|node| node.is_lost())
+    }
+
+    fn owns_nothing(&self) -> bool {
+        self.pool.nodes().iter().all(|node| node.chunks_owned() == 0)
     }
 }
 
@@ -80,8 +118,10 @@ enum State<P: Provider> {
     Resting(Ns),
     /// The nodes are asked; the time is that between two looks at their answers.
     Entering(Box<Opening<P>>, Ns),
+    /// The process will enter; the time is that between two looks whether it has.
+    Following(Ns),
     /// The pool was entered; operations of the session before must end.
-    Draining(Pool<P>, Lease<P>),
+    Draining(Pool<P>, Option<Lease<P>>),
     Joining(Joining<P>, ClientId),
     /// A task opens the tables.
     Opening(Opened<P>),
@@ -95,20 +135,15 @@ type Opened<P> = Rc<Cell<Option<Result<Race<P>, RaceError>>>>;
 impl<P: Provider> Session<P> {
     pub(super) fn new(
         ctx: Rc<P::Context>,
-        dials: Vec<Dial>,
-        secret: Vec<u8>,
+        entrance: Entrance<P>,
         options: RaceOptions,
         access: Rc<Access<P>>,
     ) -> Session<P> {
         Session {
             state: State::Resting(Ns::ZERO),
             live: None,
-            peers: Vec::new(),
-            dials: dials
-                .into_iter()
-                .map(|dial| (dial.server().to_owned(), Arc::new(Mutex::new(dial))))
-                .collect(),
-            secret,
+            connections: Vec::new(),
+            entrance,
             options,
             access,
             pause: PAUSE[0],
@@ -121,6 +156,11 @@ impl<P: Provider> Session<P> {
 
     pub(super) fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready) && !self.is_broken()
+    }
+
+    /// What the operations of this session have met.
+    pub(super) fn stats(&self) -> Option<RaceStats> {
+        Some(self.live.as_ref()?.race.as_ref()?.stats())
     }
 
     pub(super) fn take_error(&mut self) -> Option<SetupError> {
@@ -165,10 +205,10 @@ impl<P: Provider> Session<P> {
     /// Steps the leases.
     fn renew(&mut self, cpu: &P::Cpu) {
         let entered = match &mut self.state {
-            State::Draining(_, lease) => Some(lease),
+            State::Draining(_, lease) => lease.as_mut(),
             _ => None,
         };
-        let live = self.live.as_mut().map(|live| &mut live.lease);
+        let live = self.live.as_mut().and_then(|live| live.lease.as_mut());
         self.lease_at = Ns::MAX;
         for lease in live.into_iter().chain(entered) {
             let wake_at = match lease.step(cpu) {
@@ -196,8 +236,16 @@ impl<P: Provider> Session<P> {
                 }
                 Some(entered) => {
                     let (pool, lease) = entered.map_err(setup_error)?;
-                    self.drain(pool, lease, now, tasks)
+                    self.drain(pool, Some(lease), now, tasks)
                 }
+            },
+            State::Following(interval) => match self.followed() {
+                None => {
+                    self.next = now + interval;
+                    let interval = Ns(interval.0 * 3 / 2).min(LOOK_EVERY[1]);
+                    Ok(State::Following(interval))
+                }
+                Some(pool) => self.drain(pool, None, now, tasks),
             },
             State::Draining(pool, lease) => self.drain(pool, lease, now, tasks),
             State::Joining(mut joining, old) => match joining.poll(tasks, now) {
@@ -208,7 +256,7 @@ impl<P: Provider> Session<P> {
                 Some(Ok(nodes)) => self.open(&nodes, old, tasks),
                 Some(Err(error)) => {
                     self.end(tasks);
-                    Err(setup_error(error))
+                    Err(self.not_joined(error))
                 }
             },
             State::Opening(opened) => match opened.take() {
@@ -216,6 +264,7 @@ impl<P: Provider> Session<P> {
                 Some(Ok(race)) => self.begin(race, tasks),
                 Some(Err(error)) => {
                     self.end(tasks);
+                    self.forget_generation();
                     Err(refused_by(error.to_string(), false))
                 }
             },
@@ -247,7 +296,7 @@ impl<P: Provider> Session<P> {
             Some(joining) => Ok(joining),
             None => live
                 .pool
-                .join_again(&self.ctx, tasks, &self.peers, now + ANSWER_MAX),
+                .join_again(&self.ctx, tasks, &self.connections, now + ANSWER_MAX),
         };
         let joined = joining.map(|mut joining| match joining.poll(tasks, now) {
             None => Ok(Some(joining)),
@@ -262,24 +311,43 @@ impl<P: Provider> Session<P> {
             Ok(joining) => Ok(State::Mending(joining)),
             Err(error) => {
                 tracing::debug!(%error, "no new connections with the nodes of a pool");
+                // Nobody else of the process knows of it.
+                if let Entrance::Kept { .. } = self.entrance {
+                    live.pool.give_up(&error);
+                }
                 Ok(self.enter(now))
             }
         }
     }
 
+    /// The pool that the process is in, unless it is the one that the thread has followed to.
+    fn followed(&mut self) -> Option<Pool<P>> {
+        let Entrance::Kept { keeper, generation } = &mut self.entrance else {
+            return None;
+        };
+        let newest = keeper.generation();
+        (newest != std::mem::replace(generation, newest)).then(|| keeper.pool())
+    }
+
     /// Begins to enter the pool.
     fn enter(&mut self, now: Ns) -> State<P> {
-        let dials = self.dials.iter().map(|(server, dial)| {
+        self.next = now;
+        let Entrance::Alone { dials, secret } = &self.entrance else {
+            if let Some(live) = self.live.as_ref().filter(|_| self.access.has_left_locks()) {
+                live.pool.give_up(&"a split has failed");
+            }
+            return State::Following(LOOK_EVERY[0]);
+        };
+        let dials = dials.iter().map(|(server, dial)| {
             let dial = dial.clone();
             let attempt = move || dial.lock().expect("no attempt panics").attempt();
             Dial::new(server.clone(), attempt)
         });
         let options = PoolOptions {
-            secret: self.secret.clone(),
+            secret: secret.clone(),
             timeout: ANSWER_MAX,
             ..PoolOptions::new(POOL_KIND)
         };
-        self.next = now;
         let opening = Opening::of_thread(self.ctx.clone(), dials.collect(), options);
         State::Entering(Box::new(opening), LOOK_EVERY[0])
     }
@@ -288,7 +356,7 @@ impl<P: Provider> Session<P> {
     fn drain(
         &mut self,
         pool: Pool<P>,
-        lease: Lease<P>,
+        lease: Option<Lease<P>>,
         now: Ns,
         tasks: &mut TaskPool<P>,
     ) -> Result<State<P>, SetupError> {
@@ -296,10 +364,12 @@ impl<P: Provider> Session<P> {
             self.next = now + LOOK_EVERY[0];
             return Ok(State::Draining(pool, lease));
         }
-        let old = self.live.as_ref().map(|live| live.pool.client());
+        // What is left of a process with a keeper is none of its threads' business: it leaves when all have followed.
+        let old = self.live.as_ref().filter(|live| live.lease.is_some());
+        let old = old.map(|live| live.pool.client());
         self.end(tasks);
-        let joining = pool.join_again(&self.ctx, tasks, &self.peers, now + ANSWER_MAX);
-        let joining = joining.map_err(setup_error)?;
+        let joining = pool.join_again(&self.ctx, tasks, &self.connections, now + ANSWER_MAX);
+        let joining = joining.map_err(|error| self.not_joined(error))?;
         self.live = Some(Live {
             tasks: Vec::new(),
             race: None,
@@ -317,6 +387,10 @@ impl<P: Provider> Session<P> {
             live.tasks.iter().for_each(|task| {
                 tasks.cancel(*task);
             });
+            // A session that never began has changed nothing. Each attempt would take a place until somebody repairs.
+            if live.race.is_none() && live.owns_nothing() {
+                live.pool.leave();
+            }
         }
     }
 
@@ -326,20 +400,34 @@ impl<P: Provider> Session<P> {
         old: ClientId,
         tasks: &mut TaskPool<P>,
     ) -> Result<State<P>, SetupError> {
-        self.peers = nodes.peers();
+        self.connections = nodes.connections();
         let opened = Opened::<P>::default();
-        let (arena, caps) = (Arena::new(nodes), self.ctx.caps().clone());
+        let (arena, ctx) = (Arena::new(nodes), self.ctx.clone());
         let (refreshing, options, put) = (tasks.single_flight(), self.options, opened.clone());
         let task = tasks.spawn(|cx| async move {
             let race = async {
                 wait_until_fenced(&cx, arena.nodes(), old).await?;
-                Race::open(&cx, &arena, &caps, refreshing, options).await
+                let race = Race::open(&cx, &arena, ctx.caps(), refreshing, options).await?;
+                race.charge_to(&ctx);
+                Ok(race)
             };
             put.set(Some(race.await));
         });
         let live = self.live.as_mut().expect("the pool was entered");
         live.tasks.push(task.expect("a pool with a place for this task"));
         Ok(State::Opening(opened))
+    }
+
+    /// The pool that the process is in has to be joined once more, unless there is a newer one then.
+    fn forget_generation(&mut self) {
+        if let Entrance::Kept { generation, .. } = &mut self.entrance {
+            *generation = 0;
+        }
+    }
+
+    fn not_joined(&mut self, error: PoolError) -> SetupError {
+        self.forget_generation();
+        setup_error(error)
     }
 
     /// Lets operations begin.
@@ -366,8 +454,9 @@ impl<P: Provider> Session<P> {
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
         // A client that owns no memory has nothing to repair; the others repair what it has left.
-        if let Some(live) = self.live.as_ref().filter(|_| !self.access.is_broken())
-            && live.pool.nodes().iter().all(|node| node.chunks_owned() == 0)
+        let own = self.live.as_ref().filter(|live| live.lease.is_some());
+        if let Some(live) = own.filter(|_| !self.access.is_broken())
+            && live.owns_nothing()
         {
             live.pool.leave();
         }

@@ -47,7 +47,8 @@ const CONNECTIONS_MAX: usize = 1024;
 
 /// The node's ends of the connections to one client.
 pub struct Connection<P: Provider> {
-    qps: Vec<P::Qp>,
+    /// Each with its tag; 0: of the lease.
+    qps: Vec<(u32, P::Qp)>,
     client: ClientId,
     left: bool,
     /// Number of the client's process, if that is one of this machine.
@@ -134,11 +135,15 @@ impl<P: Provider> NodeState<P> {
         self.fencing.len()
     }
 
-    fn connect(&mut self, conn: &mut Connection<P>, tag: u32, qp: &Export) {
+    fn connect(&mut self, conn: &mut Connection<P>, tag: u32, replaces: u32, qp: &Export) {
+        if replaces != 0 {
+            // Its client has nothing outstanding there, so there is nothing to fence.
+            conn.qps.retain(|(tag, _)| *tag != replaces);
+        }
         let made = self.make_qp(qp).filter(|_| conn.qps.len() < CONNECTIONS_MAX);
         let told = match made {
             Some((qp, export)) => {
-                conn.qps.push(qp);
+                conn.qps.push((tag, qp));
                 self.answer(conn.client, tag, Verdict::Done, export)
             }
             None => self.answer(conn.client, tag, Verdict::NoQueuePair, Export::default()),
@@ -282,7 +287,8 @@ fn open_header(region: &Region, options: &NodeOptions, incarnation: u64) -> Resu
         // Lock words of other nodes may name clients of an earlier life of this one.
         epoch: incarnation >> 32,
         reclaim: 1,
-        clock_s: 0,
+        // Some clients come before the node's processor looks at its clock. 0 would mean never.
+        clock_s: 1,
         clients: 0,
         sweep: 0,
         supply: Supply {
@@ -439,7 +445,7 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
             Ok(client) => {
                 conn.client = client;
                 self.next_scan = Ns::ZERO;
-                self.connect(conn, 0, &attach.qp);
+                self.connect(conn, 0, 0, &attach.qp);
             }
             Err(verdict) => {
                 let told = self.answer(ClientId::NONE, 0, verdict, Export::default());
@@ -452,8 +458,8 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
     fn receive(&mut self, conn: &mut Connection<P>, frame: &Frame) -> Result<(), PeerError> {
         match frame.kind {
             Connect::KIND if !conn.client.is_none() => {
-                let Connect { tag, qp } = frame.decode()?;
-                self.connect(conn, tag, &qp);
+                let Connect { tag, replaces, qp } = frame.decode()?;
+                self.connect(conn, tag, replaces, &qp);
             }
             Create::KIND => {
                 let Create { place } = frame.decode()?;
@@ -517,7 +523,7 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
         self.fencing.push(Fencing {
             client: conn.client,
             left: conn.left,
-            qps: conn.qps,
+            qps: conn.qps.into_iter().map(|(_, qp)| qp).collect(),
             kill_at: None,
         });
     }
@@ -547,5 +553,19 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
             (0, true) => WorkDone::Busy,
             (0, false) => WorkDone::Idle,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_mem::PageWish;
+
+    #[test]
+    fn a_new_node_shows_a_time_before_its_processor_looks_at_the_clock() {
+        let options = NodeOptions::new(4 << 20);
+        let region = Region::private(options.bytes, PageWish::Small).expect("memory");
+        open_header(&region, &options, 1).expect("a header");
+        assert_ne!(region.load_u64(CLOCK_AT, Ordering::Relaxed), 0);
     }
 }

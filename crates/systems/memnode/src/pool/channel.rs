@@ -26,7 +26,8 @@ impl std::fmt::Display for ChannelError {
 const ANSWERS_MAX: usize = 4096;
 
 pub(crate) struct Channel {
-    stream: ControlStream,
+    /// `None`: to nobody.
+    stream: Option<ControlStream>,
     answers: Vec<Told>,
     next_tag: u32,
 }
@@ -34,15 +35,29 @@ pub(crate) struct Channel {
 impl Channel {
     pub(crate) fn new(stream: ControlStream) -> Channel {
         Channel {
-            stream,
+            stream: Some(stream),
             answers: Vec::new(),
             next_tag: 1,
         }
     }
 
+    /// A channel that leads nowhere.
+    pub(crate) fn absent() -> Channel {
+        Channel {
+            stream: None,
+            answers: Vec::new(),
+            next_tag: 1,
+        }
+    }
+
+    fn stream(&mut self) -> Result<&mut ControlStream, ChannelError> {
+        let closed = ChannelError::Control(ControlError::Closed);
+        self.stream.as_mut().ok_or(closed)
+    }
+
     /// Receives what has arrived.
     pub(crate) fn poll(&mut self, now: Ns) -> Result<(), ChannelError> {
-        while let Some(frame) = self.stream.recv(now).map_err(ChannelError::Control)? {
+        while let Some(frame) = self.stream()?.recv(now).map_err(ChannelError::Control)? {
             let told = frame.decode::<Told>().map_err(ChannelError::Message)?;
             if self.answers.len() >= ANSWERS_MAX {
                 return Err(ChannelError::Control(ControlError::Closed));
@@ -53,14 +68,16 @@ impl Channel {
     }
 
     fn send<M: Message>(&mut self, message: &M) -> Result<(), ChannelError> {
-        self.stream.send_message(message).map_err(ChannelError::Control)
+        self.stream()?
+            .send_message(message)
+            .map_err(ChannelError::Control)
     }
 
-    /// Asks for a connection; returns the tag of the answer.
-    pub(crate) fn connect(&mut self, qp: Export) -> Result<u32, ChannelError> {
+    /// Asks for a connection in place of the one with tag `replaces`, if there is one; returns the tag of the answer.
+    pub(crate) fn connect(&mut self, qp: Export, replaces: u32) -> Result<u32, ChannelError> {
         let tag = self.next_tag;
         self.next_tag = tag.wrapping_add(1).max(1);
-        self.send(&Connect { tag, qp })?;
+        self.send(&Connect { tag, replaces, qp })?;
         Ok(tag)
     }
 

@@ -45,9 +45,8 @@ struct Shared<P: Provider> {
 impl<P: Provider> Drop for Shared<P> {
     fn drop(&mut self) {
         if let Some(domain) = &self.domain {
-            self.nodes
-                .iter()
-                .for_each(|node| domain.forget_region(&node.memory));
+            let here = self.nodes.iter().filter(|node| !node.is_absent());
+            here.for_each(|node| domain.forget_region(&node.memory));
         }
     }
 }
@@ -145,9 +144,15 @@ impl<P: Provider> Pool<P> {
         ended != 0 && node.epochs.to_publish() >= ended
     }
 
+    /// Gives up what this process is in the pool, because of `why`: it uses no node any more, so that its
+    /// [`Keeper`](crate::Keeper) enters again as another client, and the nodes shut the old one out.
+    pub fn give_up(&self, why: &dyn std::fmt::Display) {
+        self.nodes().iter().for_each(|node| node.lose(why));
+    }
+
     /// Announces that this process has given back what it held and ends: it leaves nothing to repair.
     pub fn leave(&self) {
-        for node in self.nodes() {
+        for node in self.nodes().iter().filter(|node| !node.is_absent()) {
             if let Err(error) = node.channel().leave() {
                 tracing::debug!(%error, server = %node.server, "leaving a node that is lost");
             }
@@ -159,6 +164,12 @@ impl PoolNode {
     /// Its name, as the opener of the pool gave it.
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Whether this only keeps the place of a node that the process has not asked: see [`PoolOptions::alone`]. It is
+    /// [lost](PoolNode::is_lost) from the beginning, and no pointer leads to it.
+    pub fn is_absent(&self) -> bool {
+        self.header.geometry.capacity == 0
     }
 
     /// Its place in the pool.
@@ -214,6 +225,32 @@ impl PoolNode {
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.writes_until.load(Ordering::Relaxed) == 0
+    }
+
+    /// What keeps the place of node `index` of this one's pool.
+    fn absent(&self, index: u32) -> PoolNode {
+        let mut header = self.header.clone();
+        header.geometry.capacity = 0;
+        PoolNode {
+            server: format!("node {index}, which was not asked"),
+            place: PoolMembership { index, ..self.place },
+            memory: RemoteRegion {
+                rkey: self.memory.rkey,
+                len: 0,
+                access: self.memory.access,
+            },
+            times: self.times,
+            quota_chunks: 0,
+            epochs: Arc::new(ProcessEpochs::new(0)),
+            sweeps: Arc::new(ProcessSweeps::new(0)),
+            epoch: AtomicU64::new(0),
+            clock: NodeClock::new(0, Ns::ZERO),
+            writes_until: AtomicU64::new(0),
+            chunks_owned: AtomicU32::new(0),
+            ended: AtomicU64::new(0),
+            channel: Mutex::new(Channel::absent()),
+            header,
+        }
     }
 
     pub(crate) fn renewed(&self, at: Ns) {

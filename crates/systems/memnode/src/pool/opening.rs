@@ -31,6 +31,9 @@ pub struct PoolOptions {
     /// An earlier identity of this process, and the nodes at which it has stopped: see
     /// [`Pool::has_stopped_at`]. They are told so, and need not wait for it.
     pub stopped: Vec<(u32, ClientId)>,
+    /// Whether the process enters at one node only, whichever that is, to repair what others left there. The other nodes are
+    /// [absent](PoolNode::is_absent).
+    pub alone: bool,
 }
 
 impl PoolOptions {
@@ -41,6 +44,7 @@ impl PoolOptions {
             secret: Vec::new(),
             timeout: Ns::from_s(5),
             stopped: Vec::new(),
+            alone: false,
         }
     }
 }
@@ -181,9 +185,9 @@ impl<P: Provider> Opening<P> {
         }
     }
 
-    /// Nothing is to be repaired where we were let in.
+    /// Nothing is to be repaired where we were let in, or will be by a node that has not answered yet.
     fn leave_all(&mut self) {
-        for node in &mut self.nodes[..self.entered] {
+        for node in self.nodes.iter_mut().filter(|node| node.queues.is_some()) {
             let _ = node.greeting.send(&Leave);
         }
     }
@@ -194,10 +198,29 @@ impl<P: Provider> Opening<P> {
             node.place = Some(node.greeting.place()?);
         }
         let place = |node: &NodeOpening<P>| node.place.expect("set above");
+        if self.options.alone {
+            return self.check_alone();
+        }
         self.nodes.sort_by_key(|node| place(node).index);
         let named = |node: &NodeOpening<P>| (node.greeting.server.clone(), place(node));
         let places: Vec<_> = self.nodes.iter().map(named).collect();
         check_places(Some(self.options.kind), &places)
+    }
+
+    /// Checks that there is one node, of the right kind.
+    fn check_alone(&mut self) -> Result<(), PoolError> {
+        let [node] = &self.nodes[..] else {
+            return Err(PoolError::NoNodes);
+        };
+        let (place, wanted) = (node.place.expect("set before"), self.options.kind);
+        match place.kind == wanted {
+            true => Ok(()),
+            false => Err(PoolError::WrongKind {
+                server: node.greeting.server.clone(),
+                found: place.kind,
+                wanted,
+            }),
+        }
     }
 
     fn finish(&mut self, now: Ns) -> Result<Opened<P>, PoolError> {
@@ -236,9 +259,31 @@ impl<P: Provider> Opening<P> {
                 header,
             });
         }
+        if self.options.alone {
+            (nodes, queues) = self.among_absent(nodes, queues)?;
+        }
         let pool = Pool::new(nodes, self.client, self.domain.clone());
         let lease = Lease::new(&self.ctx, pool.clone(), queues)?;
         Ok((pool, lease))
+    }
+
+    /// The node that was asked in its place, among what keeps the places of the others.
+    fn among_absent(
+        &self,
+        mut nodes: Vec<PoolNode>,
+        mut queues: Vec<Queues<P>>,
+    ) -> Result<(Vec<PoolNode>, Vec<Queues<P>>), PoolError> {
+        let own = nodes.first().map(|node| node.place).expect("one node was asked");
+        for index in (0..own.count).filter(|&index| index != own.index) {
+            let absent = nodes[0].absent(index);
+            let queue = Queues::<P>::new(&self.ctx, Depths::of_sends(LEASE_DEPTH))?;
+            nodes.push(absent);
+            queues.push(queue);
+        }
+        let place = own.index as usize;
+        nodes[..=place].rotate_left(1);
+        queues[..=place].rotate_left(1);
+        Ok((nodes, queues))
     }
 }
 

@@ -1,13 +1,14 @@
 //! Goal: a process enters a pool, or learns in one sentence why not.
 
 use crate::bed::{Bed, Fabric, KIND, loopback, small};
-use drover_base::Ns;
+use drover_base::{Cpu, Ns};
 use drover_control::{ControlStream, Frame};
 use drover_memnode::node::NodeOptions;
 use drover_memnode::{
     Addr, Inquiry, Need, NodeStatus, Order, PoolError, PoolKind, PoolMembership, PoolOptions,
 };
 use drover_testkit::on_pool_fabrics;
+use drover_verbs::Context;
 
 on_pool_fabrics! { a_process_enters_and_reads_roots a_task_reads_and_writes }
 
@@ -200,7 +201,7 @@ fn another_version_is_refused_by_name() {
         !matches!(said, Some(Ok(None)))
     });
     let said = said.expect("an answer").expect_err("a refusal");
-    assert!(said.contains("the server speaks version 2"), "{said}");
+    assert!(said.contains("the server speaks version 3"), "{said}");
 }
 
 fn ask<F: Fabric>(bed: &Bed<F>, order: Order) -> Result<Vec<NodeStatus>, PoolError> {
@@ -263,4 +264,73 @@ fn an_operator_shuts_a_client_out() {
     let after = ask(&bed, Order::Status).expect("headers");
     assert!(after.iter().all(|node| node.header.clients == 1));
     assert!(other.pool.nodes().iter().all(|node| !node.is_lost()));
+}
+
+/// A node has place for 1,024 connections of a client.
+#[test]
+fn connections_that_are_mended_take_the_place_of_the_old_ones() {
+    let bed = Bed::new(loopback(), 1);
+    let process = bed.process();
+    let thread = bed.thread(&process);
+    let mut connections = thread.nodes.connections();
+    for mended in 0..1_100 {
+        let joining = thread.tasks.with(|tasks| {
+            process
+                .pool
+                .join_again(&thread.ctx, tasks, &connections, Ns::from_s(1_000))
+        });
+        let mut joining = joining.expect("asked");
+        let mut nodes = None;
+        bed.until("an answer", || {
+            nodes = thread
+                .tasks
+                .with(|tasks| joining.poll(tasks, thread.ctx.cpu().refresh()));
+            nodes.is_some()
+        });
+        let nodes = nodes.expect("an answer");
+        connections = nodes
+            .unwrap_or_else(|error| panic!("after {mended}: {error}"))
+            .connections();
+    }
+    let addr = bed.run(&thread, |cx, _, arena| async move {
+        arena.alloc(&cx, 0, 100, Need::Ordinary).await
+    });
+    assert!(addr.is_ok(), "over the last connection: {addr:?}");
+}
+
+#[test]
+fn a_process_enters_at_one_node_alone() {
+    let bed = Bed::new(loopback(), 3);
+    let alone = || PoolOptions {
+        alone: true,
+        ..PoolOptions::new(KIND)
+    };
+    for index in 0..3 {
+        let dial = bed.dials().swap_remove(index);
+        let (pool, _lease) = bed
+            .try_open(vec![dial], alone())
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(pool.node_count(), 3);
+        for other in 0..3 {
+            let node = pool.node(other);
+            assert_eq!(
+                (node.is_absent(), node.is_lost()),
+                (other != index, other != index)
+            );
+            assert_eq!(node.place().index as usize, other);
+        }
+        assert_eq!(pool.node(index).server(), format!("node{index}"));
+    }
+    let options = PoolOptions {
+        kind: PoolKind::new("other"),
+        ..alone()
+    };
+    let dial = bed.dials().swap_remove(1);
+    let error = bed.try_open(vec![dial], options).err().expect("another kind");
+    assert_eq!(
+        error.to_string(),
+        "node1 belongs to a pool of kind test, not other"
+    );
+    let error = bed.try_open(bed.dials(), alone()).err().expect("three nodes");
+    assert_eq!(error.to_string(), "a pool has at least one node");
 }

@@ -1,16 +1,17 @@
 //! Goal: what a dead process left is repaired: its locks, its half-done work, its memory, its number.
 
-use crate::bed::{Bed, Fabric, Thread, loopback};
+use crate::bed::{Bed, Fabric, KIND, Thread, loopback, small};
 use drover_base::Ns;
 use drover_memnode::locks::Lock;
+use drover_memnode::node::NodeOptions;
 use drover_memnode::recovery::{Recovered, Recovery, RecoveryOptions, Repair, recover};
-use drover_memnode::{Addr, ClientId, MemoryError, Need, Nodes};
+use drover_memnode::{Addr, ClientId, MemoryError, Need, Nodes, PoolOptions};
 use drover_rt::TaskCx;
 use drover_testkit::on_pool_fabrics;
 use drover_verbs::Provider;
 use std::collections::BTreeSet;
 
-on_pool_fabrics! { a_dead_process_leaves_nothing_behind }
+on_pool_fabrics! { a_dead_process_leaves_nothing_behind a_node_is_repaired_by_who_entered_it_alone }
 
 /// A structure: a lock in root 0, blocks of 64 bytes linked by roots 16 to 47, a long one by root 48.
 struct Roots;
@@ -275,4 +276,123 @@ fn a_number_that_a_node_still_knows_is_not_given_away() {
     let next = bed.process();
     assert_eq!(next.pool.client().id, 3, "2 is still known to node 1");
     assert!(next.pool.nodes().iter().all(|node| !node.is_lost()));
+}
+
+/// A structure that nobody has.
+struct Nothing;
+
+impl<P: Provider> Repair<P> for Nothing {
+    async fn repair(&self, _: &TaskCx<P>, _: &Nodes<P>, _: usize, _: ClientId) -> Result<(), MemoryError> {
+        Ok(())
+    }
+
+    async fn visit(
+        &self,
+        _: &TaskCx<P>,
+        _: &Nodes<P>,
+        _: usize,
+        _: &mut dyn FnMut(Addr, usize),
+    ) -> Result<(), MemoryError> {
+        Ok(())
+    }
+}
+
+/// No client is left: one that enters at a node alone, as the node itself does, finds what the dead one left there. Twice, since
+/// it may be interrupted.
+fn a_node_is_repaired_by_who_entered_it_alone<F: Fabric>(fabric: F) {
+    let bed = Bed::new(fabric, 3);
+    let dying = bed.process();
+    let thread = bed.thread(&dying);
+    bed.run(&thread, |cx, nodes, arena| async move {
+        for node in 0..3 {
+            let _pin = nodes.pin(node);
+            arena.alloc(&cx, node, 64, Need::Ordinary).await.expect("memory");
+        }
+    });
+    let client = dying.pool.client();
+    dying.lease.0.take();
+    thread.tasks.0.take();
+    drop((dying, thread));
+    for node in [2, 0, 1] {
+        let options = PoolOptions {
+            alone: true,
+            ..PoolOptions::new(KIND)
+        };
+        let opened = bed.try_open(vec![bed.dials().swap_remove(node)], options);
+        let process = bed.host(opened.unwrap_or_else(|error| panic!("{error}")));
+        let thread = bed.thread(&process);
+        maintain(&thread);
+        for attempt in 0..2 {
+            let done = bed.run(&thread, move |cx, _, arena| async move {
+                loop {
+                    let done = recover(&cx, &arena, node, &Nothing, RecoveryOptions::default()).await;
+                    match done.expect("a recovery") {
+                        // The node has not noticed yet that it died.
+                        Recovery::Done(done) if attempt == 0 && done.clients.is_empty() => {
+                            cx.sleep(Ns::from_us(50)).await;
+                        }
+                        done => return done,
+                    }
+                }
+            });
+            let Recovery::Done(done) = done else {
+                panic!("node {node}: {done:?}");
+            };
+            assert_eq!(
+                (done.chunks_swept, done.chunks_returned),
+                (1 - attempt, 1 - attempt)
+            );
+            // The node may have heard of the first one by then.
+            assert!(attempt == 1 || done.clients == [client], "node {node}: {done:?}");
+        }
+    }
+}
+
+/// Where dead clients have all places, one that comes gets in, and repairs what they left, the one whose place it got included.
+#[test]
+fn a_node_full_of_dead_clients_lets_one_in() {
+    let options = NodeOptions {
+        client_count: 2,
+        ..small()
+    };
+    let bed = Bed::with(loopback(), 2, &options);
+    let dying = [bed.process(), bed.process()];
+    let clients = dying.each_ref().map(|process| process.pool.client());
+    let thread = bed.thread(&dying[0]);
+    build(&bed, &thread);
+    thread.tasks.0.take();
+    for process in dying {
+        process.lease.0.take();
+    }
+    drop(thread);
+    bed.pass(Ns::from_ms(50));
+
+    let helper = bed.process();
+    assert_eq!(
+        helper.pool.client().id,
+        clients[0].id,
+        "the place of a dead client"
+    );
+    assert_ne!(helper.pool.client(), clients[0]);
+    let refused = bed.try_open(bed.dials(), PoolOptions::new(KIND));
+    let why = refused
+        .map(|_| ())
+        .expect_err("somebody lives who repairs")
+        .to_string();
+    assert!(why.contains("in use, or wait for recovery"), "{why}");
+    let thread = bed.thread(&helper);
+    maintain(&thread);
+    let Recovery::Done(done) = recovered(&bed, &thread, RecoveryOptions::default()) else {
+        panic!("it was not completed");
+    };
+    assert_eq!(done.clients, clients);
+    assert_eq!((done.chunks_swept, done.chunks_returned), (3 + 16 + 2, 16 + 3));
+    let word = bed.run(&thread, |cx, nodes, _| async move {
+        root(&cx, &nodes, LOCK).await.expect("a READ")
+    });
+    assert_eq!(word, 0, "its predecessor's lock");
+    // The node is told by a message.
+    bed.pass(Ns::from_ms(5));
+    let again = recovered(&bed, &thread, RecoveryOptions::default());
+    assert_eq!(again, Recovery::Done(Recovered::default()), "nobody is left");
 }

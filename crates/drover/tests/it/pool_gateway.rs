@@ -1,0 +1,171 @@
+//! `drover serve --pool`: memcached's clients of a pool of memory nodes; and `serve --system race`, which is both.
+
+use crate::common::{Serving, ask_memcached as ask, drover, folder};
+use crate::gateway::{add_up, cas, connect};
+use crate::pool::{MemoryNode, with_nodes};
+use rustix::process::{Signal, kill_process};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Two nodes with files, a pool of them, and two gateways to it.
+fn pool_and_gateways(name: &str) -> ([MemoryNode; 2], String, [Serving; 2]) {
+    let nodes = ["a", "b"].map(|node| {
+        let name = format!("{name}-{node}");
+        let file = folder(&name).join("memory").display().to_string();
+        MemoryNode::start(&name, &["-e", &file])
+    });
+    let made = with_nodes(
+        "--nodes",
+        &[&nodes[0], &nodes[1]],
+        &["pool", "create", "--system", "race"],
+    );
+    assert_eq!(made.0, 0, "{}", made.2);
+    let list = format!("{},{}", nodes[0].addr, nodes[1].addr);
+    let gateways = ["2", "1"].map(|threads| Serving::pool_gateway(&list, &["-t", threads]));
+    (nodes, list, gateways)
+}
+
+/// Whether each of 32 keys can be set, through any of `gateways` that is asked again and again until `wanted` says so.
+fn set_until(gateway: &Serving, wanted: impl Fn(usize) -> bool) -> usize {
+    let mut client = connect(gateway);
+    let began = Instant::now();
+    loop {
+        let mut stored = 0;
+        for key in 0..32 {
+            match ask(&mut client, &format!("set key{key} 0 0 2\r\nok\r\n")).as_str() {
+                "STORED\r\n" => stored += 1,
+                other => assert!(other.starts_with("SERVER_ERROR "), "{other}"),
+            }
+        }
+        if wanted(stored) {
+            return stored;
+        }
+        assert!(began.elapsed() < PATIENCE, "{stored} keys can be set");
+    }
+}
+
+#[test]
+fn gateways_to_one_pool_are_one_cache() {
+    let (mut nodes, list, gateways) = pool_and_gateways("one-cache");
+    let [mut one, mut two] = gateways.each_ref().map(connect);
+    assert_eq!(ask(&mut one, "set a 7 0 2\r\nhi\r\n"), "STORED\r\n");
+    assert_eq!(ask(&mut two, "get a b\r\n"), "VALUE a 7 2\r\nhi\r\nEND\r\n");
+    // Processes of commands, too.
+    let got = with_nodes("--pool", &[&nodes[0], &nodes[1]], &["get", "a"]);
+    assert_eq!(got, (0, "hi\n".into(), String::new()));
+    // The other's write makes the version old.
+    let version = cas(&mut one, "a");
+    assert_eq!(ask(&mut two, "append a 0 0 1\r\n!\r\n"), "STORED\r\n");
+    let told = ask(&mut one, &format!("cas a 0 0 4 {version}\r\nlost\r\n"));
+    assert_eq!(told, "EXISTS\r\n");
+    let version = cas(&mut one, "a");
+    let told = ask(&mut one, &format!("cas a 0 0 3 {version}\r\nwon\r\nget a\r\n"));
+    assert_eq!(told, "STORED\r\nVALUE a 0 3\r\nwon\r\nEND\r\n");
+    let told = ask(&mut two, "stats settings\r\n");
+    assert!(
+        told.contains(&format!("STAT gateway_address {list}\r\n")),
+        "{told}"
+    );
+    add_up(&gateways.each_ref());
+
+    // A gateway dies: the other serves all.
+    let [killed, rest] = gateways;
+    killed.kill();
+    assert_eq!(set_until(&rest, |_| true), 32);
+    // A node dies: keys of the other are served, and the commands say what is lost.
+    nodes[1].kill();
+    let stored = set_until(&rest, |stored| stored < 32);
+    assert!(stored > 0, "the keys of the other node");
+    let (status, text, error) = with_nodes("--nodes", &[&nodes[0], &nodes[1]], &["pool", "status"]);
+    assert_eq!(status, 69);
+    assert!(error.contains(&nodes[1].addr), "{error}");
+    assert!(
+        text.contains(&format!("server {}\nlost: ", nodes[1].addr)),
+        "{text}"
+    );
+    // It returns with its file, and the gateway to it.
+    let file = folder("one-cache-b").join("memory").display().to_string();
+    nodes[1] = MemoryNode::at(&nodes[1].addr.clone(), &["-e", &file]);
+    set_until(&rest, |stored| stored == 32);
+    let mut client = connect(&rest);
+    assert_eq!(ask(&mut client, "get a\r\n"), "VALUE a 0 3\r\nwon\r\nEND\r\n");
+    let (status, log) = rest.stop_with_log();
+    assert_eq!(status, 0);
+    assert!(log.contains("a memory node is lost"), "{log}");
+    assert!(log.contains("entered again"), "{log}");
+    // It has left in order.
+    let (_, text, _) = with_nodes("--nodes", &[&nodes[0], &nodes[1]], &["pool", "status"]);
+    assert_eq!(text.matches("\nclients 0\n").count(), 2, "{text}");
+}
+
+#[test]
+fn a_gateway_that_has_lost_its_lease_enters_again() {
+    let (nodes, _, [one, two]) = pool_and_gateways("lease");
+    let mut client = connect(&one);
+    assert_eq!(ask(&mut client, "set a 0 0 1\r\n1\r\n"), "STORED\r\n");
+    let live = |text: &str| text.matches(" live").count();
+    let status = || with_nodes("--nodes", &[&nodes[0], &nodes[1]], &["pool", "status"]).1;
+    kill_process(one.pid(), Signal::STOP).expect("it is our child");
+    let began = Instant::now();
+    while live(&status()) == 4 {
+        assert!(began.elapsed() < PATIENCE);
+    }
+    let mut other = connect(&two);
+    assert_eq!(ask(&mut other, "incr a 1\r\n"), "2\r\n");
+    kill_process(one.pid(), Signal::CONT).expect("it is our child");
+    set_until(&one, |stored| stored == 32);
+    assert_eq!(ask(&mut client, "incr a 1\r\n"), "3\r\n");
+    assert_eq!(ask(&mut other, "get a\r\n"), "VALUE a 0 1\r\n3\r\nEND\r\n");
+    assert_eq!(one.stop(), 0);
+}
+
+#[test]
+fn a_service_of_memory_nodes_has_a_gateway() {
+    let server = Serving::start("race", &["--system", "race", "-p", "-1", "-t", "2"]);
+    let mut client = connect(&server);
+    assert_eq!(ask(&mut client, "set a 7 0 2\r\nhi\r\n"), "STORED\r\n");
+    assert_eq!(server.ask(&["get", "a"]), (0, "hi\n".into(), String::new()));
+    assert_eq!(server.ask(&["set", "a", "native"]).0, 0);
+    assert_eq!(ask(&mut client, "get a\r\n"), "VALUE a 0 6\r\nnative\r\nEND\r\n");
+    let gateway = Serving::gateway(&server.addr, &[]);
+    let mut other = connect(&gateway);
+    assert_eq!(ask(&mut other, "append a 0 0 1\r\n!\r\n"), "STORED\r\n");
+    assert_eq!(ask(&mut client, "get a\r\n"), "VALUE a 0 7\r\nnative!\r\nEND\r\n");
+    assert_eq!(gateway.stop(), 0);
+    assert_eq!(server.stop(), 0);
+    // Without a port it is nodes alone.
+    let server = Serving::start("race-alone", &["--system", "race", "-p", "0"]);
+    assert!(!server.said.contains("memcached"), "{}", server.said);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_secret_is_asked_for_and_what_is_the_pools_refused() {
+    let secret = folder("secret").join("secret");
+    std::fs::write(&secret, "sesame\n").expect("a file");
+    let secret = secret.display().to_string();
+    let node = MemoryNode::start("secret-node", &["--secret-file", &secret]);
+    let made = with_nodes(
+        "--nodes",
+        &[&node],
+        &["pool", "create", "--system", "race", "--secret-file", &secret],
+    );
+    assert_eq!(made.0, 0, "{}", made.2);
+    let gateway = Serving::pool_gateway(&node.addr, &["--secret-file", &secret]);
+    assert_eq!(ask(&mut connect(&gateway), "set a 0 0 1\r\n1\r\n"), "STORED\r\n");
+    for (args, why) in [
+        (&["-p", "-1"][..], "requires another secret"),
+        (
+            &["-m", "100"],
+            "--memory-limit 100 MiB: does not apply to a gateway (--pool): items are the pool's",
+        ),
+        (&["-p", "0"], "--pool: a gateway without -p and -s serves nobody"),
+        (&["--connect", "shm:x"], "cannot be used with"),
+    ] {
+        let words = [&["serve", "--pool", &node.addr], args].concat();
+        let (status, _, said) = drover(&words, "");
+        assert!(status != 0 && said.contains(why), "{args:?}: {said}");
+    }
+}
