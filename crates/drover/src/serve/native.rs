@@ -116,7 +116,7 @@ impl<S: System> Start for Native<'_, S> {
         let gateway = Self::gateway::<P>(self.settings, self.sockets, addr, device, on_core, files);
         let service = match gateway {
             Ok(None) => nodes,
-            Ok(Some(gateway)) => Beside::new(Box::new(gateway), nodes)?,
+            Ok(Some(gateway)) => Beside::boxed(Box::new(gateway), nodes)?,
             Err(failure) => {
                 nodes.stop();
                 return Err(failure);
@@ -140,7 +140,7 @@ struct Beside {
 }
 
 impl Beside {
-    fn new(gateway: Box<dyn Service>, nodes: Box<dyn Service>) -> Result<Box<dyn Service>, Failure> {
+    fn boxed(gateway: Box<dyn Service>, nodes: Box<dyn Service>) -> Result<Box<dyn Service>, Failure> {
         let ended = epoll::create(epoll::CreateFlags::CLOEXEC).and_then(|ended| {
             for (number, service) in [&gateway, &nodes].into_iter().enumerate() {
                 let data = epoll::EventData::new_u64(number as u64);

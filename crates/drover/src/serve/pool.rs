@@ -52,7 +52,9 @@ impl<'a> PoolGateway<'a> {
             (None, None) => auth::of_environment()?,
         };
         let nodes = nodes.map_err(|error| Failure::new(exit::USAGE, error))?;
-        let nodes = nodes.into_iter().map(|node| node.with_credentials(credentials.clone()));
+        let nodes = nodes
+            .into_iter()
+            .map(|node| node.with_credentials(credentials.clone()));
         let nodes: Vec<ControlAddr> = nodes.collect();
         let fabric = Fabric::towards_pool(&nodes[0])?;
         let sockets = ways::open_all(settings, ops::inherited()?)?;
