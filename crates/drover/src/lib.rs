@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod auth;
 mod bench;
 mod cache_sim;
 mod calibrate;
@@ -14,6 +15,7 @@ mod client;
 mod devices;
 mod doctor;
 mod exit;
+mod exposure;
 mod figure;
 mod manual;
 mod perf;

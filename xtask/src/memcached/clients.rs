@@ -223,6 +223,8 @@ fn by_other_doors(args: &Args) -> StepResult {
     command::run(limited(&python("round.py")).args([&open.address().to_string(), &socket]))?;
     drop(open);
     std::fs::write(&users, "drover:secret\n").map_err(|e| format!("{users}: {e}"))?;
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&users, private).map_err(|e| format!("{users}: {e}"))?;
     let mut openssl = Command::new("openssl");
     openssl.args([
         "req",

@@ -24,6 +24,9 @@ while (defined(my $word = shift @ARGV)) {
         push @words, '-o', join(',', @kept) if @kept;
     } elsif ($word eq '-U' && $ENV{SUITE_NO_UDP}) {
         shift @ARGV;
+    } elsif ($word eq '-Y') {
+        chmod 0600, $ARGV[0]; # the source's is for all to read, which drover refuses
+        push @words, $word, shift @ARGV;
     } elsif ($with_word{$word}) {
         shift @ARGV;
     } elsif (!$alone{$word}) {

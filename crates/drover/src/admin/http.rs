@@ -3,6 +3,9 @@
 //! It is written by hand, without `httparse` or a server crate: a request is one line of three words, whose headers change no
 //! answer, and reading it takes fewer lines than the results of a parser.
 
+use crate::auth::parse_basic;
+use drover_control::Credentials;
+
 /// Maximum bytes of a request's line and headers.
 pub const REQUEST_BYTES_MAX: usize = 4096;
 
@@ -24,6 +27,8 @@ pub enum Status {
     Ok,
     /// HTTP status 400.
     BadRequest,
+    /// HTTP status 401.
+    Unauthorized,
     /// HTTP status 404.
     NotFound,
     /// HTTP status 405.
@@ -39,6 +44,7 @@ impl Status {
         match self {
             Status::Ok => "200 OK",
             Status::BadRequest => "400 Bad Request",
+            Status::Unauthorized => "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"drover\"",
             Status::NotFound => "404 Not Found",
             Status::MethodNotAllowed => "405 Method Not Allowed\r\nAllow: GET",
             Status::TooLarge => "431 Request Header Fields Too Large",
@@ -47,7 +53,7 @@ impl Status {
     }
 }
 
-/// Parses all bytes received so far on a connection. Headers are ignored: none of them changes an answer.
+/// Parses all bytes received so far on a connection. Of the headers only [`login`]'s changes an answer.
 pub fn parse(input: &[u8]) -> Asked<'_> {
     let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
         return match input.len() < REQUEST_BYTES_MAX {
@@ -73,6 +79,14 @@ pub fn parse(input: &[u8]) -> Asked<'_> {
             "this is HTTP/1.1: GET /metrics or GET /healthz\n",
         ),
     }
+}
+
+/// The user and password of a complete request's header `Authorization`.
+pub fn login(input: &[u8]) -> Option<Credentials> {
+    let lines = std::str::from_utf8(input).ok()?.split("\r\n").skip(1);
+    let mut headers = lines.filter_map(|line| line.split_once(':'));
+    let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case("authorization"))?;
+    parse_basic(value)
 }
 
 /// Formats a complete response, after which the connection closes.

@@ -1,13 +1,16 @@
 //! All metrics of the server: `/metrics` is written from one table. `docs/metrics.md` lists the same metrics; a test
 //! compares the two.
 
+use super::device;
 use super::exposition::{Exposition, Kind, Label, Samples};
 use super::pools::{self, NodeSnapshot};
 use super::process::{self, Process};
 use super::shards::{self, ShardsSnapshot};
+use crate::auth::Failures;
 use drover_base::Spread;
 use drover_kv::{Counter, Metric, MetricFamily, ServiceStats, WorkerStats};
 use drover_store::PartitionStats;
+use drover_verbs::DeviceCounters;
 
 const COMMANDS: MetricFamily = MetricFamily::COMMANDS;
 
@@ -228,8 +231,13 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// Formats all metrics as the text of `/metrics`. Without a snapshot (the workers did not answer) the text has only
-/// `drover_up 0` and the process's numbers.
-pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
+/// `drover_up 0` and the numbers of the process and its device.
+pub fn render(
+    snapshot: Option<&Snapshot>,
+    card: Option<&DeviceCounters>,
+    process: &Process,
+    failures: Failures,
+) -> String {
     let mut out = Exposition::default();
     out.family("drover_up", Kind::Gauge, "Whether all workers answer.")
         .count(&[], snapshot.is_some().into());
@@ -244,6 +252,17 @@ pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
             add_counters(hosting, &mut out);
         }
     }
+    if let Some(counters) = card {
+        device::add(&mut out, counters);
+    }
+    let mut wrong = out.family(
+        "drover_auth_failures_total",
+        Kind::Counter,
+        "Wrong users or passwords.",
+    );
+    wrong.count(&[("listener", "native")], failures.native);
+    wrong.count(&[("listener", "memcached")], failures.memcached);
+    wrong.count(&[("listener", "admin")], failures.admin);
     process::add(&mut out, process);
     out.finish()
 }

@@ -5,6 +5,7 @@
 //! connections.
 
 mod connection;
+mod device;
 mod exposition;
 mod http;
 mod metrics;
@@ -23,14 +24,17 @@ pub use pools::NodeSnapshot;
 pub use shards::{ShardsSnapshot, metric_of};
 pub use sockets::SocketStats;
 
+use crate::auth::{Doors, Failures};
 use crate::exit::{self, Failure};
-use connection::Connection;
+use connection::{Caller, Connection, Reply};
 use drover_base::{Cpu, Ns};
 use drover_mem::NativeCpu;
+use drover_verbs::{Device, DeviceCounters, Provider};
 use http::Status;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{PipeReader, PipeWriter};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Source of the numbers that the admin port and the watchdog ask for.
@@ -41,6 +45,20 @@ pub trait Source: Sync {
     /// # Errors
     /// Text that names the workers or shards that did not answer, or the control thread.
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String>;
+
+    /// What the process has done with its RDMA device; `None` (the default): it has none.
+    fn device(&self) -> Option<DeviceCounters> {
+        None
+    }
+}
+
+/// Asks an opened device what was done with it.
+pub type AskDevice = Box<dyn Fn() -> Option<DeviceCounters> + Send + Sync>;
+
+/// The question for this device.
+pub fn ask_device<P: Provider>(device: &P::Device) -> AskDevice {
+    let device = device.clone();
+    Box::new(move || device.counters())
 }
 
 /// The [`patience`](Source::snapshot) of the admin port; a worker that takes longer counts as hanging. Workers answer
@@ -57,6 +75,7 @@ const CONNECTION_LIFE: Ns = Ns::from_s(5);
 pub struct Admin {
     listener: TcpListener,
     stop: PipeReader,
+    doors: Option<Arc<Doors>>,
 }
 
 /// Ends [`Admin::run`] when dropped.
@@ -77,7 +96,17 @@ impl Admin {
         let listener = TcpListener::bind(addr).map_err(refuse)?;
         listener.set_nonblocking(true).map_err(refuse)?;
         let (stop, held) = std::io::pipe().map_err(refuse)?;
-        Ok((Admin { listener, stop }, Stopper { _held: held }))
+        let admin = Admin {
+            listener,
+            stop,
+            doors: None,
+        };
+        Ok((admin, Stopper { _held: held }))
+    }
+
+    /// Answers only users of `doors`, if there are some, but tells everybody whether the server is healthy.
+    pub fn guard(&mut self, doors: Option<Arc<Doors>>) {
+        self.doors = doors;
     }
 
     /// Address that the admin port is bound to, with the actual port number.
@@ -99,7 +128,9 @@ impl Admin {
             if now >= deaf_until && !self.accept(&mut connections, now) {
                 deaf_until = now + DEAF;
             }
-            connections.retain_mut(|connection| connection.step(now, |path| answer(source, path)));
+            connections.retain_mut(|connection| {
+                connection.step(now, |path, caller| self.answer(source, path, caller, now))
+            });
         }
     }
 
@@ -107,11 +138,11 @@ impl Admin {
     fn accept(&self, connections: &mut Vec<Connection>, now: Ns) -> bool {
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     if connections.len() == CONNECTIONS_MAX {
                         connections.remove(0);
                     }
-                    connections.extend(Connection::new(stream, now + CONNECTION_LIFE));
+                    connections.extend(Connection::new(stream, peer.ip(), now + CONNECTION_LIFE));
                 }
                 Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
             }
@@ -149,14 +180,41 @@ fn timespec(ns: Ns) -> Timespec {
     }
 }
 
-fn answer(source: &dyn Source, path: &str) -> Vec<u8> {
-    const TEXT: &str = "text/plain; charset=utf-8";
+/// Path that everybody may ask for: it says only whether the server is well.
+const HEALTH: &str = "/healthz";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+impl Admin {
+    /// The answer to a GET of `path` by `caller`.
+    fn answer(&self, source: &dyn Source, path: &str, caller: &Caller, now: Ns) -> Reply {
+        let guarded = self.doors.as_ref().filter(|_| path != HEALTH);
+        if let Some(guard) = guarded.map(|doors| doors.admin()) {
+            let Some(login) = &caller.login else {
+                let body = "log in as a user of the server's file (-Y): basic authentication\n";
+                return Reply::Now(http::response(Status::Unauthorized, TEXT, body));
+            };
+            let at = guard.host_may_try_at(caller.ip, caller.asked_at);
+            if now < at {
+                return Reply::At(at);
+            }
+            if !guard.judge_host(caller.ip, login.user(), login.secret(), now) {
+                let body = "wrong user or password\n";
+                return Reply::Now(http::response(Status::Unauthorized, TEXT, body));
+            }
+        }
+        let failures = self.doors.as_ref().map(|doors| doors.failures());
+        Reply::Now(answer(source, path, failures.unwrap_or_default()))
+    }
+}
+
+fn answer(source: &dyn Source, path: &str, failures: Failures) -> Vec<u8> {
     match path {
         "/metrics" => {
-            let text = metrics::render(source.snapshot(PATIENCE).as_ref().ok(), &process::figures());
+            let (snapshot, device) = (source.snapshot(PATIENCE).ok(), source.device());
+            let text = metrics::render(snapshot.as_ref(), device.as_ref(), &process::figures(), failures);
             http::response(Status::Ok, exposition::CONTENT_TYPE, &text)
         }
-        "/healthz" => match source.snapshot(PATIENCE) {
+        HEALTH => match source.snapshot(PATIENCE) {
             Ok(_) => http::response(Status::Ok, TEXT, "ok\n"),
             Err(why) => {
                 let body = format!("{why} within {} s\n", PATIENCE.as_secs());

@@ -5,11 +5,13 @@ use super::process::Process;
 use super::shards::metric_of;
 use super::sockets::commands_of;
 use super::{Admin, Source, strict};
+use crate::auth::Failures;
 use drover_kv::{
     Capacity, Counter, CounterKind, Hosting, HostingJob, HostingService, HostingSystem, ServiceStats, Sizes,
     SystemTable, WorkerStats,
 };
 use drover_systems::System;
+use drover_verbs::DeviceCounters;
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -189,7 +191,9 @@ fn monitors_that_say_nothing_make_space_for_others() {
 fn native_commands_and_those_of_sockets_are_one_count() {
     let families = strict::parse(&render(
         Some(&Snapshot::Hosting(Box::new(full()))),
+        None,
         &Process::default(),
+        Failures::default(),
     ))
     .expect("the format");
     let count = |command: &str, status: &str| {
@@ -268,8 +272,13 @@ fn the_document_lists_what_is_told() {
         max_fds: Some(1),
         ..Process::default()
     };
-    let told =
-        strict::parse(&render(Some(&Snapshot::Hosting(Box::new(full()))), &process)).expect("the format");
+    let card = DeviceCounters {
+        retries: Some(1),
+        ..DeviceCounters::default()
+    };
+    let snapshot = Snapshot::Hosting(Box::new(full()));
+    let text = render(Some(&snapshot), Some(&card), &process, Failures::default());
+    let told = strict::parse(&text).expect("the format");
     let told: BTreeMap<_, _> = told
         .into_iter()
         .map(|(name, family)| {

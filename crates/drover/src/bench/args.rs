@@ -7,6 +7,7 @@ mod pace;
 mod sampling;
 mod workload;
 
+use crate::auth::CredentialArgs;
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use comparison::ComparisonArgs;
@@ -62,6 +63,8 @@ pub struct Args {
     /// Measure this running server instead of starting one: shm:NAME, unix:/path.sock or rdma://host:port
     #[arg(long, value_name = "ADDR")]
     pub address: Option<String>,
+    #[command(flatten)]
+    pub auth: CredentialArgs,
     #[command(flatten)]
     pub device: DeviceArgs,
     #[command(flatten)]

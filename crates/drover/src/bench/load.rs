@@ -4,7 +4,7 @@
 use drover_base::Ns;
 use drover_bench::{Helper, KvTarget, System as Tested, TargetError, client_process};
 use drover_client::{Fabric, Job};
-use drover_control::{ControlAddr, ControlStream};
+use drover_control::{ControlAddr, ControlStream, Credentials};
 use drover_kv::{
     ConnectOptions, FetchObjective, ResultTransfer, ServiceClient, System, SystemJob, SystemTable,
     ask_service, connect, dials,
@@ -12,10 +12,12 @@ use drover_kv::{
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
 use drover_verbs::{Context, Device, Provider};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::marker::PhantomData;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, ExitCode};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Time limit for a client to connect.
 const CONNECT: Ns = Ns::from_s(10);
@@ -98,6 +100,9 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
         };
         let client: S::Client<P> = connect::<P, _>(&ctx, dials, &options, CONNECT).map_err(|e| words(&e))?;
         let mut target = KvTarget::new(ctx, client).counting_calls(|client| client.calls());
+        if <S::Client<P> as ServiceClient<P>>::COUNTS_VERBS {
+            target = target.counting_verbs(|client| client.verbs());
+        }
         if S::FACTS.table.is_some() {
             target = target.counting(|client| client.reads().unwrap_or_default());
         }
@@ -109,10 +114,19 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
         })
     }
 
+    fn counts_verbs(&self) -> bool {
+        <S::Client<P> as ServiceClient<P>>::COUNTS_VERBS
+    }
+
     fn process(&self, helper: &Helper) -> Option<Command> {
         let mut command = Command::new(&helper.program);
         command.args(&helper.arguments).arg("clients");
         command.args(client_arguments(S::FACTS.name, &self.addr, self.settings));
+        // Arguments are everybody's to read.
+        if let Some(credentials) = self.addr.credentials() {
+            let text = [credentials.user(), b":", credentials.secret()].concat();
+            command.env(AUTH, OsStr::from_bytes(&text));
+        }
         Some(command)
     }
 }
@@ -130,13 +144,21 @@ fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) 
     ]
 }
 
+/// Environment variable of a client process with the user that it connects as.
+const AUTH: &str = "DROVER_BENCH_AUTH";
+
+fn credentials() -> Option<Arc<Credentials>> {
+    let text = std::env::var_os(AUTH)?;
+    Credentials::parse(text.as_bytes()).ok().map(Arc::new)
+}
+
 /// Main function of a client process of a bench; its arguments come from the bench.
 pub fn clients<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let clients = words.and_then(|words| match &words[..] {
         [system, addr, window, spin, transfer, objective] => Some(Clients {
             system: T::named(system)?,
-            addr: addr.parse().ok()?,
+            addr: addr.parse::<ControlAddr>().ok()?.with_credentials(credentials()),
             settings: ClientSettings::from_arguments([window, spin, transfer, objective])?,
         }),
         _ => None,

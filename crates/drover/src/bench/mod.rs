@@ -57,7 +57,7 @@ fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
         None => None,
         Some(text) => {
             let addr = text.parse().map_err(usage)?;
-            Some(args.device.of(&addr)?)
+            Some(args.auth.of(args.device.of(&addr)?)?)
         }
     };
     let system = match &addr {

@@ -237,6 +237,14 @@ impl Turns {
         }
         for size in &self.sizes {
             for report in &size.reports {
+                if let Some(verbs) = &report.counters.verbs {
+                    writeln!(
+                        to,
+                        "{}, values of {} B: {verbs}",
+                        report.system,
+                        span(size.value_size)
+                    )?;
+                }
                 let Some(per_get) = &report.reads.reads_per_get else {
                     continue;
                 };

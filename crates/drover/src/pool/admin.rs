@@ -29,6 +29,10 @@ enum PoolCommand {
         /// What the pool will hold, at most 8 letters, such as race
         #[arg(long, value_name = "NAME", value_parser = kind)]
         system: PoolKind,
+        /// Let all processes remove old items when a node or a table is full, so that writes go on: a cache. Without it,
+        /// writes are refused then
+        #[arg(long)]
+        evict: bool,
     },
     /// Print what each node shows of itself, and what is lost of the pool
     Status {
@@ -65,7 +69,7 @@ fn client(text: &str) -> Result<ClientId, String> {
 
 pub(super) fn run(args: &PoolArgs) -> Result<ExitCode, Failure> {
     let done = match &args.command {
-        PoolCommand::Create { nodes, system } => create(nodes, *system),
+        PoolCommand::Create { nodes, system, evict } => create(nodes, *system, *evict),
         PoolCommand::Status { nodes } => nodes.show(),
         PoolCommand::Fence { nodes, client } => {
             let client = *client;
@@ -79,11 +83,15 @@ pub(super) fn run(args: &PoolArgs) -> Result<ExitCode, Failure> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-fn create(nodes: &NodesArgs, system: PoolKind) -> Result<(), Failure> {
+fn create(nodes: &NodesArgs, system: PoolKind, evict: bool) -> Result<(), Failure> {
+    if evict && system != POOL_KIND {
+        let why = format!("--evict: not in a pool of kind {system}");
+        return Err(Failure::new(exit::USAGE, why));
+    }
     let pool = NativeCpu::new(drover_mem::entropy()).random().max(1);
     nodes.ask(system, Order::Create { pool })?;
     if system == POOL_KIND {
-        check::create_tables(nodes)?;
+        check::create_tables(nodes, evict)?;
     }
     nodes.show()
 }
@@ -120,11 +128,10 @@ impl NodesArgs {
     fn ask(&self, kind: PoolKind, order: Order) -> Result<Answers, Failure> {
         let cpu = NativeCpu::new(0);
         let options = PoolOptions {
-            secret: self.secret.read()?,
             timeout: Ns::from_ms(self.timeout_ms),
             ..PoolOptions::new(kind)
         };
-        let dials = self.nodes.iter().cloned().map(Dial::to).collect();
+        let dials = self.addrs()?.into_iter().map(Dial::to).collect();
         let mut inquiry = Inquiry::new(dials, options, order);
         loop {
             if let Some(answer) = inquiry.poll(cpu.refresh()) {

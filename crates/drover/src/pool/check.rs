@@ -3,11 +3,11 @@
 use super::NodesArgs;
 use super::process::{Entered, Work, work_in_pool};
 use crate::exit::{self, Failure};
-use crate::pool::tables::{Race, RaceError, TableHeader};
+use crate::pool::tables::{POOL_KIND, Race, RaceError, TableHeader};
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_mem::NativeCpu;
 use drover_memnode::recovery::{Recovery, RecoveryOptions, Repair, recover};
-use drover_memnode::{Addr, ClientId, MemoryError, Nodes};
+use drover_memnode::{Addr, ClientId, MemoryError, Nodes, PoolKind};
 use drover_rt::TaskCx;
 use drover_verbs::Provider;
 use serde::Serialize;
@@ -53,6 +53,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         None,
         Check {
             patience: Ns::from_ms(args.nodes.timeout_ms),
+            always_sweep: true,
         },
     )?;
     let is_clean = reports.iter().all(|node| {
@@ -71,6 +72,26 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(1),
     })
+}
+
+/// Whether it is known how pools of this kind are repaired.
+pub(super) fn can_repair(kind: PoolKind) -> bool {
+    kind == POOL_KIND
+}
+
+/// Repairs what dead clients left at one node, which is the only one asked.
+pub(super) fn repair(node: &NodesArgs) -> Result<(), Failure> {
+    let check = Check {
+        patience: Ns::from_ms(node.timeout_ms),
+        always_sweep: false,
+    };
+    for report in work_in_pool(node, None, check)? {
+        match report.problem {
+            None => tracing::info!(clients = ?report.repaired_clients, "repaired what dead clients left"),
+            Some(problem) => tracing::warn!(%problem, "what dead clients left is not repaired yet"),
+        }
+    }
+    Ok(())
 }
 
 fn print(node: &NodeReport) {
@@ -99,6 +120,7 @@ fn print(node: &NodeReport) {
 
 struct Check {
     patience: Ns,
+    always_sweep: bool,
 }
 
 impl Work for Check {
@@ -111,10 +133,13 @@ impl Work for Check {
         let Entered { cx, race, arena } = entered;
         let options = RecoveryOptions {
             patience: self.patience,
-            always_sweep: true,
+            always_sweep: self.always_sweep,
         };
         let mut reports = Vec::new();
         for node in 0..arena.nodes().pool().node_count() {
+            if arena.nodes().node(node).is_absent() {
+                continue;
+            }
             let counting = Counting {
                 race: race.clone(),
                 reached: Cell::default(),
@@ -188,11 +213,15 @@ impl<P: Provider> Repair<P> for Counting<P> {
     }
 }
 
-/// Creates empty tables at all nodes.
-pub(super) fn create_tables(nodes: &NodesArgs) -> Result<(), Failure> {
+/// Creates empty tables at all nodes; `evicts`: those of a cache.
+pub(super) fn create_tables(nodes: &NodesArgs, evicts: bool) -> Result<(), Failure> {
     let cpu = NativeCpu::new(drover_mem::entropy());
     let seed = HashSeed::new(cpu.random(), cpu.random());
-    work_in_pool(nodes, Some(TableHeader::usual(seed)), Nothing)
+    let header = TableHeader {
+        evicts,
+        ..TableHeader::usual(seed)
+    };
+    work_in_pool(nodes, Some(header), Nothing)
 }
 
 struct Nothing;

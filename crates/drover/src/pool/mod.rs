@@ -5,6 +5,7 @@ mod check;
 mod keys;
 mod node;
 mod process;
+mod repair;
 
 pub use admin::PoolArgs;
 pub use keys::{KeysOfPool, PoolNodes, delete, get, set};
@@ -13,11 +14,16 @@ pub use node::NodeArgs;
 /// What the pools of these commands hold.
 pub(crate) use drover_kv_race as tables;
 
+use crate::auth::CredentialArgs;
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
-use drover_control::ControlAddr;
+use drover_control::{ControlAddr, Credentials};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The user whose password a node's secret is.
+const USER: &[u8] = b"pool";
 
 /// Serves memory until SIGTERM or SIGINT.
 pub fn serve_node(args: &NodeArgs) -> ExitCode {
@@ -41,7 +47,27 @@ struct NodesArgs {
     #[command(flatten)]
     secret: SecretArgs,
     #[command(flatten)]
+    auth: CredentialArgs,
+    #[command(flatten)]
     device: DeviceArgs,
+    /// See [`PoolOptions::alone`](drover_memnode::PoolOptions::alone): no flag, since nodes choose it themselves.
+    #[arg(skip)]
+    alone: bool,
+}
+
+impl NodesArgs {
+    /// Addresses of the nodes, with the user that they require.
+    fn addrs(&self) -> Result<Vec<ControlAddr>, Failure> {
+        if self.alone {
+            return Ok(self.nodes.clone());
+        }
+        let credentials = match self.secret.read()? {
+            Some(credentials) => Some(credentials),
+            None => self.auth.read()?,
+        };
+        let named = |addr: &ControlAddr| addr.clone().with_credentials(credentials.clone());
+        Ok(self.nodes.iter().map(named).collect())
+    }
 }
 
 /// The secret of nodes.
@@ -53,19 +79,17 @@ struct SecretArgs {
 }
 
 impl SecretArgs {
-    fn read(&self) -> Result<Vec<u8>, Failure> {
-        read_secret(self.secret_file.as_deref())
+    /// The secret, as that of the one user of the nodes.
+    fn read(&self) -> Result<Option<Arc<Credentials>>, Failure> {
+        self.secret_file.as_deref().map(read_secret).transpose()
     }
 }
 
-/// The secret in a file; empty without one.
+/// The secret in a file, as that of the one user of nodes.
 ///
 /// # Errors
 /// The file cannot be read, is empty or too long.
-pub fn read_secret(path: Option<&Path>) -> Result<Vec<u8>, Failure> {
-    let Some(path) = path else {
-        return Ok(Vec::new());
-    };
+pub fn read_secret(path: &Path) -> Result<Arc<Credentials>, Failure> {
     let refuse = |code, why: &dyn std::fmt::Display| Failure::new(code, format!("{}: {why}", path.display()));
     let mut secret = std::fs::read(path).map_err(|error| refuse(exit::NO_INPUT, &error))?;
     if secret.last() == Some(&b'\n') {
@@ -73,7 +97,11 @@ pub fn read_secret(path: Option<&Path>) -> Result<Vec<u8>, Failure> {
     }
     match secret.len() {
         0 => Err(refuse(exit::NO_INPUT, &"an empty secret")),
-        1..=drover_kv::secret::SECRET_BYTES_MAX => Ok(secret),
+        1..=drover_kv::secret::SECRET_BYTES_MAX => {
+            let credentials =
+                Credentials::new(USER, &secret).map_err(|error| refuse(exit::NO_INPUT, &error))?;
+            Ok(Arc::new(credentials))
+        }
         bytes => Err(refuse(exit::NO_INPUT, &format_args!("a secret of {bytes} bytes"))),
     }
 }

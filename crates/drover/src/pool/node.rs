@@ -1,22 +1,26 @@
 //! `drover memory-node`: one thread, mostly asleep.
 
-use super::SecretArgs;
+use super::repair::Repairer;
+use super::{NodesArgs, SecretArgs, check};
 use crate::admin::{Admin, NodeSnapshot, Snapshot, Source, Stopper};
+use crate::auth::Doors;
 use crate::exit::{self, Failure};
+use crate::exposure::{Exposure, Tls};
 use crate::rdma::DeviceArgs;
 use crate::serve::{Signal, Signals, start_logging};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_cache_sim::sizes::parse_size;
 use drover_client::{Fabric, Job};
-use drover_control::{ControlAddr, ControlListener};
+use drover_control::{ControlAddr, ControlListener, Guard};
 use drover_mem::{NativeCpu, PageWish};
 use drover_memnode::node::{FenceMode, Node, NodeOptions, NodeState};
+use drover_memnode::{ClientId, ClientState};
 use drover_verbs::{Context, Provider};
 use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const TEACH: &str = "\
@@ -25,6 +29,9 @@ CAS its memory; the node's own core only watches who is alive. All processes of 
 
 /// Time between two copies of a node's numbers for the admin port.
 const PUBLISH_EVERY: Ns = Ns::from_ms(100);
+
+/// Time within which the node's own repair gets answers, and within which other clients must take notice of it.
+const REPAIR_MS: u64 = 5_000;
 
 /// Arguments of `memory-node`.
 #[derive(clap::Args)]
@@ -48,6 +55,10 @@ pub struct NodeArgs {
     /// What is done about a process that is shut out and stopped inside a request, over shm: wait until it goes on, or kill it
     #[arg(long, value_name = "MODE", default_value = "wait")]
     fence: Fence,
+    /// Time that other clients have to repair what one that was shut out has left; then the node does it itself, through its own
+    /// device. Milliseconds; 0: never
+    #[arg(long, value_name = "MS", default_value_t = 2_000)]
+    repair_after_ms: u64,
     /// Where to serve /metrics and /healthz
     #[arg(long, value_name = "IP:PORT")]
     metrics_listen: Option<SocketAddr>,
@@ -56,6 +67,12 @@ pub struct NodeArgs {
     verbose: u8,
     #[command(flatten)]
     secret: SecretArgs,
+    /// Compute processes and monitors must prove to be a user of this file: lines `user:password`
+    #[arg(long, short = 'Y', value_name = "FILE", conflicts_with = "secret_file")]
+    auth_file: Option<PathBuf>,
+    /// Let in everybody who reaches an address beyond this machine, which is else refused without -Y
+    #[arg(long)]
+    insecure: bool,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -84,21 +101,65 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
         ..NodeOptions::new(bytes)
     };
     let secret = args.secret.read()?;
+    let doors = args
+        .auth_file
+        .as_deref()
+        .map(Doors::read)
+        .transpose()?
+        .map(Arc::new);
     let addr = args.device.of(&args.bind)?;
+    let exposure = Exposure {
+        is_insecure: args.insecure,
+        has_users: doors.is_some() || secret.is_some(),
+    };
+    exposure.check_control("--bind", &addr)?;
+    if let Some(addr) = &args.metrics_listen {
+        let has_users = doors.is_some();
+        Exposure {
+            has_users,
+            ..exposure
+        }
+        .check("--metrics-listen", addr, addr.ip(), Tls::None)?;
+    }
     let fabric = Fabric::serving(&addr, ShmDevice::of_pool())?;
     let signals = Signals::catch()?;
     let listener = ControlListener::bind(&addr).map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
-    let admin = args.metrics_listen.map(Admin::bind).transpose()?;
-    if let Some((admin, _)) = &admin {
+    // As whom the node comes to itself, to repair.
+    let own = match &doors {
+        Some(doors) => doors.any_user(),
+        None => secret.clone(),
+    };
+    let guard = match (&doors, secret) {
+        (Some(doors), _) => Some(doors.native()),
+        (None, secret) => secret.map(|secret| Guard::new(secret)),
+    };
+    let listener = listener.guarded(guard);
+    let mut admin = args.metrics_listen.map(Admin::bind).transpose()?;
+    if let Some((admin, _)) = &mut admin {
+        admin.guard(doors);
         let addr = admin
             .addr()
             .map_err(|error| Failure::new(exit::OS_ERROR, error))?;
         println!("metrics: {addr}");
     }
+    let repairer = match args.repair_after_ms {
+        0 => None,
+        after_ms => {
+            let node = NodesArgs {
+                nodes: vec![addr.with_credentials(own)],
+                timeout_ms: REPAIR_MS,
+                secret: args.secret.clone(),
+                auth: Default::default(),
+                device: args.device.clone(),
+                alone: true,
+            };
+            Some(Repairer::start(node, Ns::from_ms(after_ms))?)
+        }
+    };
     fabric.run(Serve {
         admin,
+        repairer,
         options,
-        secret,
         signals,
         listener,
     })
@@ -123,8 +184,8 @@ impl Source for Published {
 
 struct Serve {
     admin: Option<(Admin, Stopper)>,
+    repairer: Option<Repairer>,
     options: NodeOptions,
-    secret: Vec<u8>,
     signals: Signals,
     listener: ControlListener,
 }
@@ -134,9 +195,6 @@ impl Job for Serve {
 
     fn run<P: Provider<Cpu = NativeCpu>>(mut self, device: &P::Device) -> Result<(), Failure> {
         let mut node = Node::<P>::new(device, &self.options)?;
-        if !self.secret.is_empty() {
-            node.require_secret(&self.secret);
-        }
         let header = node.stats();
         tracing::info!(
             addr = %self.listener.addr(),
@@ -161,7 +219,7 @@ impl Job for Serve {
 
 impl Serve {
     /// Steps the node until a signal says stop.
-    fn step<P: Provider<Cpu = NativeCpu>>(&self, node: &mut Node<P>, published: Option<&Published>) {
+    fn step<P: Provider<Cpu = NativeCpu>>(&mut self, node: &mut Node<P>, published: Option<&Published>) {
         let ctx = node.context();
         let began = ctx.cpu().refresh();
         let mut publish_at = began;
@@ -182,6 +240,9 @@ impl Serve {
                 publish_at = now + PUBLISH_EVERY;
                 let snapshot = self.snapshot(node.host(), now.since(began));
                 *published.0.lock().expect("no thread panics with it") = Some((now, snapshot));
+            }
+            if let Some(repairer) = self.repairer.as_mut().filter(|repairer| repairer.is_due(now)) {
+                repairer.look(now, waiting_for_repair(node.host()));
             }
             if let Progress::Idle { wake_at } = progress {
                 self.sleep(wake_at.since(now));
@@ -216,4 +277,16 @@ impl Serve {
         // A failed sleep is a short one.
         let _ = poll(&mut events, Some(&timeout));
     }
+}
+
+/// Clients that were shut out and left something to repair that is known how to be repaired.
+fn waiting_for_repair<P: Provider>(node: &NodeState<P>) -> impl Iterator<Item = ClientId> {
+    let fenced = node.clients().filter(|info| info.state == ClientState::Fenced);
+    let fenced: Vec<ClientId> = fenced.map(|info| info.client).collect();
+    let is_ours = !fenced.is_empty()
+        && node
+            .header()
+            .place
+            .is_some_and(|place| check::can_repair(place.kind));
+    fenced.into_iter().filter(move |_| is_ours)
 }

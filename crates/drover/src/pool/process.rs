@@ -58,11 +58,11 @@ impl<W: Work> Job for OneOff<'_, W> {
         let domain = device.domain(&DomainOptions::default());
         let domain = domain.map_err(|error| unavailable(&error))?;
         let options = PoolOptions {
-            secret: self.nodes.secret.read()?,
             timeout: Ns::from_ms(self.nodes.timeout_ms),
+            alone: self.nodes.alone,
             ..PoolOptions::new(POOL_KIND)
         };
-        let addrs = self.nodes.nodes.clone();
+        let addrs = self.nodes.addrs()?;
         let dials = move || addrs.iter().cloned().map(Dial::to).collect();
         let keeper = Keeper::<P>::start(&domain, dials, options).map_err(|error| unavailable(&error))?;
         let patience = Ns::from_ms(self.nodes.timeout_ms);

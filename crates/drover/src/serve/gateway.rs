@@ -8,6 +8,7 @@ use super::settings::Settings;
 use super::ways;
 use super::worker::{Worker, WorkerStart};
 use crate::admin::{HostingSnapshot, Snapshot, SocketStats, Source};
+use crate::auth;
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_client::{Fabric, Service as Remote};
@@ -48,6 +49,11 @@ impl<'a, T: SystemTable> Gateway<'a, T> {
     /// Nobody answers there, the table has no such system, or a socket cannot be opened.
     pub(super) fn prepare(settings: &'a Settings, addr: &str) -> Result<(Fabric, Gateway<'a, T>), Failure> {
         let addr: ControlAddr = addr.parse().map_err(|error| Failure::new(exit::USAGE, error))?;
+        let credentials = match &settings.service.connect_auth_file.value {
+            Some(path) => Some(auth::of_file("--connect-auth-file", path)?),
+            None => auth::of_environment()?,
+        };
+        let addr = addr.with_credentials(credentials);
         let sockets = ways::open_all(settings, ops::inherited()?)?;
         if sockets.is_empty() {
             let text = "--connect: a gateway without -p and -s serves nobody";

@@ -7,7 +7,7 @@ use super::plan::{NoPlan, plan_of};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
 use super::{memory_file, ways};
-use crate::admin::{HostingSnapshot, Snapshot, SocketStats, Source};
+use crate::admin::{AskDevice, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, HashSeed};
 use drover_control::ControlListener;
@@ -15,7 +15,7 @@ use drover_kv::{Counter, Hosting, HostingService, HostingSystem, OnCore, Service
 use drover_mem::NativeCpu;
 use drover_net::Listener;
 use drover_store::WarmFile;
-use drover_verbs::{Context, Device, Provider};
+use drover_verbs::{Context, Device, DeviceCounters, Provider};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +61,7 @@ impl<S: HostingSystem> Start for Hosted<'_, S> {
             clients_max: self.settings.capacity.conn_limit.value,
             front,
             memory_file,
+            device: ask_device::<P>(device),
         }))
     }
 }
@@ -145,6 +146,7 @@ struct HostedService {
     /// Counters of memcached clients, if there is a listener for them.
     front: Option<SocketStats>,
     memory_file: Option<Arc<WarmFile>>,
+    device: AskDevice,
 }
 
 impl Source for HostedService {
@@ -155,6 +157,10 @@ impl Source for HostedService {
             clients_max: self.clients_max,
             sockets: self.front.as_ref().map(SocketStats::read).unwrap_or_default(),
         })))
+    }
+
+    fn device(&self) -> Option<DeviceCounters> {
+        (self.device)()
     }
 }
 

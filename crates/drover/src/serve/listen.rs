@@ -2,6 +2,7 @@
 
 use super::settings::Settings;
 use crate::exit::{self, Failure};
+use crate::exposure::{Exposure, Tls};
 use drover_control::{ControlAddr, ControlListener, ListenError, Scheme, SocketAccess};
 
 /// Opens a control channel for native clients at every address of `addrs`; `access` is that of Unix sockets.
@@ -13,6 +14,31 @@ pub fn open_all(addrs: &[ControlAddr], access: &SocketAccess) -> Result<Vec<Cont
         .iter()
         .map(|addr| ControlListener::bind_for(addr, access).map_err(|error| failure(&error)))
         .collect()
+}
+
+/// What keeps strangers from the listeners of these settings.
+pub fn exposure(settings: &Settings) -> Exposure {
+    Exposure {
+        is_insecure: settings.ops.insecure.value,
+        has_users: settings.ops.auth_file.value.is_some(),
+    }
+}
+
+/// Refuses listeners that anybody may use: for native clients, unless this is a gateway, and the admin port.
+///
+/// # Errors
+/// As [`Exposure::check`].
+pub fn check_exposure(settings: &Settings) -> Result<(), Failure> {
+    let exposure = exposure(settings);
+    if let Some(addr) = &settings.ops.metrics_listen.value {
+        exposure.check("--metrics-listen", addr, addr.ip(), Tls::None)?;
+    }
+    if settings.service.connect.value.is_some() {
+        return Ok(());
+    }
+    let flags = std::iter::once("--fabric").chain(std::iter::repeat("--control-listen"));
+    let mut all = flags.zip(addresses(settings)?);
+    all.try_for_each(|(flag, addr)| exposure.check_control(flag, &addr))
 }
 
 /// Addresses at which native clients can connect: always that of `--fabric` first, then those of `--control-listen`.

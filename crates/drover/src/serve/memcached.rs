@@ -392,7 +392,7 @@ impl ServerHooks for Program {
         self.files
             .auth
             .as_ref()
-            .is_some_and(|auth| auth.admits(user, password))
+            .is_some_and(|doors| doors.admits_memcached(user, password))
     }
 
     fn refresh_certificates(&self) -> Result<(), String> {

@@ -7,7 +7,7 @@ use super::pool::{Entrants, Member};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
 use super::ways;
-use crate::admin::{ShardsSnapshot, Snapshot, Source};
+use crate::admin::{AskDevice, ShardsSnapshot, Snapshot, Source, ask_device};
 use crate::exit::{self, Failure};
 use crate::pool::tables::POOL_KIND;
 use drover_base::{Cpu, Ns};
@@ -16,7 +16,7 @@ use drover_kv::{Facts, OnCore, Service, System, dials};
 use drover_mem::NativeCpu;
 use drover_memnode::PoolOptions;
 use drover_net::Listener;
-use drover_verbs::{Device, Provider};
+use drover_verbs::{Device, DeviceCounters, Provider};
 use rustix::event::epoll;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -71,7 +71,12 @@ impl<S: System> Native<'_, S> {
             return Ok(None);
         }
         let (text, shard_count) = (addr.to_string(), settings.capacity.threads.value);
-        let dials = move || dials(&S::FACTS, &addr, shard_count, None);
+        let doors = files.auth.clone();
+        // Its own nodes are guarded, too.
+        let dials = move || {
+            let own = doors.as_ref().and_then(|doors| doors.any_user());
+            dials(&S::FACTS, &addr.clone().with_credentials(own), shard_count, None)
+        };
         let member = Member::<P>::enter(device, dials, PoolOptions::new(POOL_KIND))?;
         member.serve(settings, text, sockets, on_core, files).map(Some)
     }
@@ -111,7 +116,7 @@ impl<S: System> Start for Native<'_, S> {
         let gateway = Self::gateway::<P>(self.settings, self.sockets, addr, device, on_core, files);
         let service = match gateway {
             Ok(None) => nodes,
-            Ok(Some(gateway)) => Beside::new(Box::new(gateway), nodes)?,
+            Ok(Some(gateway)) => Beside::boxed(Box::new(gateway), nodes)?,
             Err(failure) => {
                 nodes.stop();
                 return Err(failure);
@@ -121,6 +126,7 @@ impl<S: System> Start for Native<'_, S> {
             service,
             facts,
             began: NativeCpu::new(0).refresh(),
+            device: ask_device::<P>(device),
         }))
     }
 }
@@ -134,7 +140,7 @@ struct Beside {
 }
 
 impl Beside {
-    fn new(gateway: Box<dyn Service>, nodes: Box<dyn Service>) -> Result<Box<dyn Service>, Failure> {
+    fn boxed(gateway: Box<dyn Service>, nodes: Box<dyn Service>) -> Result<Box<dyn Service>, Failure> {
         let ended = epoll::create(epoll::CreateFlags::CLOEXEC).and_then(|ended| {
             for (number, service) in [&gateway, &nodes].into_iter().enumerate() {
                 let data = epoll::EventData::new_u64(number as u64);
@@ -192,6 +198,7 @@ struct NativeService {
     service: Box<dyn Service>,
     facts: &'static Facts,
     began: Ns,
+    device: AskDevice,
 }
 
 impl Source for NativeService {
@@ -201,6 +208,10 @@ impl Source for NativeService {
             shards: self.service.counters(patience)?,
             uptime_s: NativeCpu::new(0).refresh().since(self.began).as_s(),
         }))
+    }
+
+    fn device(&self) -> Option<DeviceCounters> {
+        (self.device)()
     }
 }
 

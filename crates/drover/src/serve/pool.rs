@@ -7,6 +7,7 @@ use super::run::{Running, Start};
 use super::settings::Settings;
 use super::ways;
 use crate::admin::{Snapshot, Source};
+use crate::auth;
 use crate::exit::{self, Failure};
 use crate::pool::read_secret;
 use crate::pool::tables::{POOL_KIND, RaceClient, RaceOptions, RaceSystem};
@@ -33,7 +34,6 @@ const WINDOW: usize = 64;
 pub(super) struct PoolGateway<'a> {
     settings: &'a Settings,
     nodes: Vec<ControlAddr>,
-    secret: Vec<u8>,
     sockets: Vec<Listener>,
 }
 
@@ -45,7 +45,17 @@ impl<'a> PoolGateway<'a> {
     pub(super) fn prepare(settings: &'a Settings) -> Result<(Fabric, PoolGateway<'a>), Failure> {
         let nodes = settings.service.pool.value.iter().map(|addr| addr.parse());
         let nodes: Result<Vec<ControlAddr>, _> = nodes.collect();
+        let service = &settings.service;
+        let credentials = match (&service.secret_file.value, &service.connect_auth_file.value) {
+            (Some(path), _) => Some(read_secret(path)?),
+            (None, Some(path)) => Some(auth::of_file("--connect-auth-file", path)?),
+            (None, None) => auth::of_environment()?,
+        };
         let nodes = nodes.map_err(|error| Failure::new(exit::USAGE, error))?;
+        let nodes = nodes
+            .into_iter()
+            .map(|node| node.with_credentials(credentials.clone()));
+        let nodes: Vec<ControlAddr> = nodes.collect();
         let fabric = Fabric::towards_pool(&nodes[0])?;
         let sockets = ways::open_all(settings, ops::inherited()?)?;
         if sockets.is_empty() {
@@ -55,7 +65,6 @@ impl<'a> PoolGateway<'a> {
         let gateway = PoolGateway {
             settings,
             nodes,
-            secret: read_secret(settings.service.secret_file.value.as_deref())?,
             sockets,
         };
         Ok((fabric, gateway))
@@ -78,7 +87,6 @@ impl Start for PoolGateway<'_> {
         let address = nodes.iter().map(ControlAddr::to_string).collect::<Vec<_>>();
         let dials = move || nodes.iter().cloned().map(Dial::to).collect();
         let options = PoolOptions {
-            secret: self.secret,
             timeout: PATIENCE,
             ..PoolOptions::new(POOL_KIND)
         };

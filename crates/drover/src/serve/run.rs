@@ -121,6 +121,7 @@ fn serve_pool(settings: &Settings) -> Result<(), Failure> {
 fn begin(settings: &Settings) -> Result<Signals, Failure> {
     start_logging(settings.verbose);
     limits::check(settings)?;
+    listen::check_exposure(settings)?;
     if settings.memory.lock_memory.value {
         limits::lock_all()?;
     }
@@ -136,15 +137,18 @@ fn serve_on<S: Start>(
     if let Some(choice) = fabric.choice() {
         tracing::info!("RDMA device: {choice}");
     }
+    let ops = Ops::take(
+        &settings.ops,
+        &socket_files(settings, &listeners),
+        settings.sockets.access()?.group,
+    )?;
+    let guard = ops.files().auth.as_ref().map(|doors| doors.native());
+    let guarded = |listener: ControlListener| listener.guarded(guard.clone());
     fabric.run(Serve {
         start,
         cores: settings.workers.cores.value.clone(),
-        ops: Ops::take(
-            &settings.ops,
-            &socket_files(settings, &listeners),
-            settings.sockets.access()?.group,
-        )?,
-        listeners,
+        ops,
+        listeners: listeners.into_iter().map(guarded).collect(),
         signals,
     })
 }

@@ -1,7 +1,9 @@
 //! Listeners of a server for memcached clients: TCP, a Unix socket.
 
+use super::listen;
 use super::settings::{Origin, Settings};
 use crate::exit::{self, Failure};
+use crate::exposure::Tls;
 use drover_net::{Address, ListenError, Listener};
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -20,6 +22,13 @@ const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Listener>, Failure> {
     let backlog = settings.sockets.backlog.value.min(i32::MAX as u32) as i32;
     let own_ports_only = !inherited.is_empty() && settings.sockets.port.origin == Origin::Default;
+    let (exposure, has_tls) = (listen::exposure(settings), settings.ops.tls.value.is_some());
+    for listener in &inherited {
+        if let Address::Tcp(addr) = listener.address() {
+            let tls = if has_tls { Tls::On } else { Tls::Off };
+            exposure.check("socket of the service manager", &addr, addr.ip(), tls)?;
+        }
+    }
     let mut listeners = inherited;
     if let Some(path) = &settings.sockets.unix_socket.value {
         let access = settings.sockets.access()?;
@@ -27,6 +36,12 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
         listeners.push(listener.map_err(|error| failure(settings, &error))?);
     }
     for (addr, tag) in tcp_addresses(settings, own_ports_only)? {
+        let tls = match (has_tls, tag) {
+            (true, PLAIN) => Tls::None,
+            (true, _) => Tls::On,
+            (false, _) => Tls::Off,
+        };
+        exposure.check("-l", &addr, addr.ip(), tls)?;
         let listener = Listener::tcp(addr, backlog).map_err(|error| failure(settings, &error))?;
         listeners.push(listener.tagged(tag));
     }

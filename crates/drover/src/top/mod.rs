@@ -3,6 +3,7 @@
 mod scrape;
 mod view;
 
+use crate::auth::CredentialArgs;
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_kv::{Facts, SystemTable};
@@ -30,6 +31,8 @@ pub struct Args {
     /// Print one table of averages since the server started
     #[arg(long, conflicts_with = "count")]
     once: bool,
+    #[command(flatten)]
+    auth: CredentialArgs,
 }
 
 /// Shows one table (`--once`), `--count` tables, or tables until stopped or the output closes. The first, and the first
@@ -44,13 +47,14 @@ fn show<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     let live = !args.batch && !args.once && std::io::stdout().is_terminal();
     let count = if args.once { Some(1) } else { args.count };
     let cpu = NativeCpu::new(0);
+    let credentials = args.auth.read()?;
     let mut before: Option<(Reading, Ns)> = None;
     let mut shown = 0;
     while count.is_none_or(|count| shown < count) {
         if shown > 0 {
             pause(args.interval);
         }
-        let reading = scrape::read(&args.addr).map_err(unavailable)?;
+        let reading = scrape::read(&args.addr, credentials.as_deref()).map_err(unavailable)?;
         let now = cpu.refresh();
         let facts = facts_of::<T>(&reading).map_err(unavailable)?;
         let table = match &before {

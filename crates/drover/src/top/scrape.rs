@@ -1,6 +1,8 @@
 //! Reads an admin port.
 
 use crate::admin::sample::{self, Sample};
+use crate::auth::basic;
+use drover_control::Credentials;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -13,11 +15,12 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Reading(Vec<Sample>);
 
-/// Reads the metrics of the admin port at `addr`: `host:port`, or an `http://` URL with a port, whose path is ignored.
+/// Reads the metrics of the admin port at `addr`: `host:port`, or an `http://` URL with a port, whose path is ignored;
+/// as the user of `credentials`.
 ///
 /// # Errors
 /// Text with the reason: no answer, not drover's metrics, or not all workers answer.
-pub fn read(addr: &str) -> Result<Reading, String> {
+pub fn read(addr: &str, credentials: Option<&Credentials>) -> Result<Reading, String> {
     let host = addr
         .trim_start_matches("http://")
         .split('/')
@@ -28,15 +31,21 @@ pub fn read(addr: &str) -> Result<Reading, String> {
         .map_err(|error| error.to_string())?
         .next()
         .ok_or("no such host")?;
-    exchange(target, host)
+    exchange(target, host, credentials)
         .map_err(|error| error.to_string())
         .and_then(|text| parse(&text))
 }
 
-fn exchange(target: std::net::SocketAddr, host: &str) -> std::io::Result<String> {
+fn exchange(
+    target: std::net::SocketAddr,
+    host: &str,
+    credentials: Option<&Credentials>,
+) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
+    let login = credentials.map(|credentials| format!("Authorization: {}\r\n", basic(credentials)));
+    let login = login.unwrap_or_default();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {host}\r\n{login}\r\n")?;
     let mut text = String::new();
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)
@@ -45,6 +54,9 @@ fn exchange(target: std::net::SocketAddr, host: &str) -> std::io::Result<String>
 fn parse(answer: &str) -> Result<Reading, String> {
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("this is not HTTP")?;
     let status = head.lines().next().unwrap_or_default();
+    if status.contains(" 401 ") {
+        return Err("it lets in its users only: --auth-file FILE, or DROVER_AUTH=user:password".into());
+    }
     if !status.contains(" 200 ") {
         return Err(format!("it answers {status}"));
     }

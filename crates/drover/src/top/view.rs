@@ -23,8 +23,9 @@ pub fn table(
 }
 
 fn of_shards(look: &Look<'_>, addr: &str, facts: &Facts) -> String {
+    let device = look.device().map(|text| format!("{:<12} {text}\n", "device"));
     format!(
-        "{:<12} {}\n{:<12} {}: {}\n{:<12} {}\n\n{}",
+        "{:<12} {}\n{:<12} {}: {}\n{:<12} {}\n{}\n{}",
         "server",
         look.server(addr),
         "system",
@@ -32,6 +33,7 @@ fn of_shards(look: &Look<'_>, addr: &str, facts: &Facts) -> String {
         facts.about,
         "process",
         look.process(),
+        device.unwrap_or_default(),
         look.counters(facts.counters)
     )
 }
@@ -51,6 +53,9 @@ fn of_workers(look: &Look<'_>, addr: &str) -> String {
     ] {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{name:<12} {text}");
+    }
+    if let Some(text) = look.device() {
+        let _ = writeln!(out, "{:<12} {text}", "device");
     }
     out.push('\n');
     out.push_str(&look.workers());
@@ -193,6 +198,21 @@ impl Look<'_> {
         )
     }
 
+    /// What the process does with an RDMA device; `None`: it has none.
+    fn device(&self) -> Option<String> {
+        let name = "drover_rdma_work_completions_total";
+        let all = self.new.sum(name, &[])?;
+        let failed = all - self.now(name, &[("status", "success")]);
+        Some(format!(
+            "{} queue pairs, {} completions/s, {} failed, {} sent again/s, {} registered",
+            self.now("drover_rdma_qps", &[]),
+            number(self.rate(name, &[])),
+            number(failed),
+            number(self.rate("drover_rdma_retries_total", &[])),
+            bytes(self.now("drover_rdma_registered_bytes", &[]))
+        ))
+    }
+
     fn process(&self) -> String {
         format!(
             "{:.0} % of a core, {} present, {} files, {} threads",
@@ -331,6 +351,25 @@ mod tests {
             3 * gets,
             gets / 2
         ))
+    }
+
+    #[test]
+    fn a_device_has_a_line_where_there_is_one() {
+        let sample = |count: u32| {
+            reading(&format!(
+                "drover_uptime_seconds 5\ndrover_rdma_qps 3\ndrover_rdma_retries_total {count}\n\
+                 drover_rdma_registered_bytes 1048576\n\
+                 drover_rdma_work_completions_total{{status=\"success\"}} {count}\n\
+                 drover_rdma_work_completions_total{{status=\"flushed\"}} 7\n"
+            ))
+        };
+        let text = table(&sample(3000), Some(&sample(1000)), 2.0, "h:1", None);
+        let line = text.lines().find(|line| line.starts_with("device"));
+        assert_eq!(
+            line,
+            Some("device       3 queue pairs, 1k completions/s, 7 failed, 1k sent again/s, 1 MiB registered")
+        );
+        assert!(!table(&reading("drover_uptime_seconds 5\n"), None, 5.0, "h:1", None).contains("device"));
     }
 
     #[test]

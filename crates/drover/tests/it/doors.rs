@@ -1,6 +1,7 @@
 //! Who comes in, and how: users, certificates, sockets of a service manager. Each is renewed while the server runs.
 
 use crate::common::{self, Serving, folder};
+use crate::guarded::private;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -49,7 +50,7 @@ fn hang_up(server: &Serving) {
 fn users_come_from_a_file_that_is_read_again() {
     let folder = folder("users");
     let (file, socket) = (folder.join("users"), folder.join("m.sock"));
-    std::fs::write(&file, "foo:bar\n").expect("temporary file");
+    private(&file, "foo:bar\n");
     let text = |path: &Path| path.to_str().expect("UTF-8").to_string();
     let server = Serving::start("users", &["-s", &text(&socket), "-Y", &text(&file)]);
     let mut stranger = unix(&socket);
@@ -62,7 +63,7 @@ fn users_come_from_a_file_that_is_read_again() {
     let (first, second) = log_in(&socket, "foo bar");
     assert_eq!(first, "STORED\r\n");
     assert!(second.starts_with("VERSION "), "{second}");
-    std::fs::write(&file, "foo:new\n").expect("temporary file");
+    private(&file, "foo:new\n");
     assert_eq!(log_in(&socket, "foo bar").0, "STORED\r\n", "not read yet");
     hang_up(&server);
     let renewed = (0..LOOKS_MAX).any(|_| log_in(&socket, "foo new").0 == "STORED\r\n");

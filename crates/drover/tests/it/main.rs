@@ -8,6 +8,7 @@ mod devices;
 mod doors;
 mod figure;
 mod gateway;
+mod guarded;
 mod history;
 mod lives;
 mod memcached;

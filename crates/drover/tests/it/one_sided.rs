@@ -298,7 +298,6 @@ fn flags_that_mean_nothing_are_refused_by_name() {
             (&["-o", "idle_timeout=7"], "-o"),
             (&["-e", "/nowhere/items"], "-e /nowhere/items (--memory-file)"),
             (&["--window-max", "8"], "--window-max 8"),
-            (&["-Y", "/nowhere/users"], "--auth-file /nowhere/users"),
         ] {
             let (status, _, error) = drover(&[&["serve", "--system", system][..], words].concat(), "");
             let said = format!("drover: {flag}: does not apply to --system {system}: ");

@@ -40,6 +40,8 @@ pub fn table() -> Library {
         get_device_name,
         open_device,
         close_device,
+        get_async_event,
+        ack_async_event,
         query_device,
         query_port,
         query_gid_table,
@@ -129,6 +131,21 @@ extern "C" fn get_device_name(_device: *mut ffi::Device) -> *const c_char {
 
 extern "C" fn open_device(device: *mut ffi::Device) -> *mut ffi::Context {
     open_with(device, OPS)
+}
+
+extern "C" fn get_async_event(_: *mut ffi::Context, event: *mut ffi::AsyncEvent) -> i32 {
+    let fabric = &mut *fabric();
+    let Some(kind) = fabric.events.pop_front() else {
+        set_errno(libc::EAGAIN);
+        return -1;
+    };
+    fabric.events_taken += 1;
+    at(event).kind = kind;
+    0
+}
+
+extern "C" fn ack_async_event(_: *mut ffi::AsyncEvent) {
+    fabric().events_taken -= 1;
 }
 
 /// The data path.

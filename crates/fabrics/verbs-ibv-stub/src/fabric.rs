@@ -30,6 +30,9 @@ pub struct Fabric {
     /// Events not yet taken, by file descriptor of the completion channel. An event is the address of the `ibv_cq` that
     /// raised it.
     pub channels: BTreeMap<i32, VecDeque<usize>>,
+    /// Kinds of asynchronous events not yet taken by any device, and number of those taken and not acknowledged.
+    pub events: VecDeque<i32>,
+    pub events_taken: usize,
 }
 
 /// Numbers of objects that are alive.
@@ -134,6 +137,8 @@ impl Fabric {
             mrs: BTreeMap::new(),
             card: BTreeMap::new(),
             channels: BTreeMap::new(),
+            events: VecDeque::new(),
+            events_taken: 0,
         }
     }
 

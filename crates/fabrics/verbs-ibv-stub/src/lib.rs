@@ -141,6 +141,16 @@ pub fn counts() -> Counts {
     }
 }
 
+/// Lets some device of this process have asynchronous events of these kinds.
+pub fn raise(kinds: &[i32]) {
+    fabric::fabric().events.extend(kinds);
+}
+
+/// Number of asynchronous events that were taken and not acknowledged.
+pub fn unacknowledged() -> usize {
+    fabric::fabric().events_taken
+}
+
 /// Number of objects (contexts, queues, registrations, device lists and so on) of all libraries of this process that
 /// are created and not yet destroyed.
 pub fn objects_alive() -> usize {

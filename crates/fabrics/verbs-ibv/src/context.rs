@@ -113,13 +113,14 @@ impl Context<Ibv> for IbvContext {
     fn create_cq(&self, depth: usize) -> Result<IbvCq, CreateError> {
         let depth = depth.max(1);
         check_limit("a completion queue", depth, self.core.opening.limits.cqe)?;
-        let raw =
-            Completions::new(&self.core.channel, depth as i32).map_err(|source| CreateError::System {
+        let counters = self.core.opening.counters.clone();
+        let raw = Completions::new(&self.core.channel, depth as i32, counters).map_err(|source| {
+            let advice = "ask for a shallower queue, or raise `ulimit -l`";
+            CreateError::System {
                 what: "ibv_create_cq",
-                source: self
-                    .core
-                    .explain(&source, "ask for a shallower queue, or raise `ulimit -l`"),
-            })?;
+                source: self.core.explain(&source, advice),
+            }
+        })?;
         let cqs = &mut *self.core.cqs.borrow_mut();
         cqs.retain(|cq| cq.strong_count() > 0);
         cqs.push(Rc::downgrade(&raw));

@@ -57,6 +57,7 @@ impl IbvCq {
 
     #[inline(always)]
     fn convert_one(&mut self, to: &mut Wc) -> usize {
+        self.raw.count(1);
         convert(&self.core, &self.raw.done.counts(), &self.batch[0], to);
         1
     }
@@ -73,6 +74,7 @@ impl IbvCq {
 
     #[inline(always)]
     fn convert_batch(&self, wcs: &mut [Wc], got: usize) {
+        self.raw.count(got);
         let (core, done) = (&*self.core, self.raw.done.counts());
         for (to, from) in wcs.iter_mut().zip(&self.batch[..got]) {
             convert(core, &done, from, to);
@@ -99,6 +101,7 @@ impl IbvCq {
     fn found_nothing(&mut self) -> usize {
         self.vain = self.vain.wrapping_add(1);
         if self.vain.is_multiple_of(LOOK_EVERY) {
+            self.raw.publish();
             self.core.watch();
         }
         0
@@ -119,6 +122,7 @@ fn convert(core: &Core, done: &Counts<'_>, from: &ffi::Wc, to: &mut Wc) {
 #[cold]
 fn failed(core: &Core, from: &ffi::Wc, to: &mut Wc) {
     to.status = status(from.status);
+    core.opening.counters.failed(to.status);
     core.mark_failed(from.qp_num);
 }
 

@@ -5,6 +5,7 @@ use crate::agree::{asked_mtu, mtu_bytes};
 use crate::chain::SGE_MAX;
 use crate::choose::{Choice, GidFacts, GidKind, PortFacts, PortState, UnopenedDevice, Wish, choose_among};
 use crate::context::IbvContext;
+use crate::counters::Counters;
 use crate::domain::IbvDomain;
 use crate::ffi::{self, Library};
 use crate::limits::{Atomics, Limits};
@@ -12,7 +13,7 @@ use crate::qp::HOP_LIMIT;
 use crate::raw::{Channel, Completions, DeviceList, Opened, Pair, Protection};
 use drover_base::Ns;
 use drover_mem::entropy;
-use drover_verbs::{Caps, Device, Domain, DomainOptions, OpenError};
+use drover_verbs::{Caps, Device, DeviceCounters, Domain, DomainOptions, OpenError};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -88,6 +89,7 @@ pub(crate) struct Opening {
     pub(crate) end: EndParams,
     pub(crate) retries: Retries,
     pub(crate) stuck_after: Ns,
+    pub(crate) counters: Arc<Counters>,
 }
 
 /// Parameters of this end that it sends to its peers, so that both agree on those of a connection.
@@ -213,6 +215,7 @@ impl IbvDevice {
                 count: options.retry_count.min(6),
             },
             stuck_after: options.stuck_after,
+            counters: Arc::default(),
         };
         if let Some(bytes) = options.mtu_bytes {
             let most = opening.end.mtu_code;
@@ -245,6 +248,10 @@ impl Device<Ibv> for IbvDevice {
 
     fn caps(&self) -> &Caps {
         &self.caps
+    }
+
+    fn counters(&self) -> Option<DeviceCounters> {
+        Some(self.opening.counters.snapshot(&self.opening.choice))
     }
 }
 
@@ -353,7 +360,7 @@ const INLINE_BYTES: [u32; 8] = [1024, 512, 256, 220, 128, 64, 32, 0];
 /// Capabilities of a device, as it reports them and as trial creation of queue pairs shows.
 pub(crate) fn caps(opened: &Arc<Opened>, limits: &Limits, port: &ffi::PortAttr) -> io::Result<Caps> {
     let pd = Protection::new(opened)?;
-    let cq = Completions::new(&Channel::new(opened)?, 1)?;
+    let cq = Completions::new(&Channel::new(opened)?, 1, Arc::default())?;
     let mut caps = Caps::none();
     caps.sge_max = limits.sge.clamp(1, SGE_MAX);
     let inline = [ffi::QPT_RC, ffi::QPT_UC, ffi::QPT_UD].map(|kind| probe(&pd, &cq, kind, caps.sge_max));

@@ -58,6 +58,7 @@ impl IbvDomain {
             fabric: "ibv",
             reason: format!("{name} has gone since it was chosen; open the device again"),
         })?;
+        opening.counters.opened(&opened);
         Ok(IbvDomain {
             inner: Arc::new(Inner {
                 opening: opening.clone(),

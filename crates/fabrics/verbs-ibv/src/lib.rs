@@ -54,6 +54,7 @@ mod chain;
 pub mod choose;
 mod context;
 mod core;
+mod counters;
 mod cq;
 mod device;
 mod domain;

@@ -1,11 +1,12 @@
 //! [`IbvMr`]: registered regions, and advice for registrations that the system refuses.
 
+use crate::counters::Counters;
 use crate::domain::IbvDomain;
 use crate::ffi;
 use crate::memlock::{Memlock, Shortage};
 use crate::raw::Memory;
 use crate::wire::{self, RegionName};
-use drover_mem::{AllocError, Region};
+use drover_mem::{AllocError, Region, timestamp};
 use drover_verbs::provide::{check_registration, sge_within};
 use drover_verbs::{Access, Export, MemoryRegion, RegisterError, Sge, Watch};
 use std::fmt;
@@ -26,6 +27,7 @@ pub struct IbvSharedMr {
 pub(crate) struct Registration {
     memory: Memory,
     access: Access,
+    counters: Arc<Counters>,
 }
 
 impl Registration {
@@ -46,9 +48,22 @@ impl Registration {
         memlock
             .check(bytes)
             .map_err(|why| failed(opening.explain(&why, why.advice())))?;
+        let began = timestamp();
         let memory = Memory::register(domain.base(), region, flags(access))
             .map_err(|why| failed(opening.explain(&why, &advice(&why, memlock.check_limit(bytes)))))?;
-        Ok(Registration { memory, access })
+        opening.counters.registered(bytes, began);
+        let counters = opening.counters.clone();
+        Ok(Registration {
+            memory,
+            access,
+            counters,
+        })
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.counters.deregistered(self.memory.region().len());
     }
 }
 

@@ -89,6 +89,7 @@ impl IbvQp {
         let others = core.links();
         let link = Rc::new(Link::new(raw, kind, others.into_iter()));
         core.qps.borrow_mut().insert(link.raw.qpn(), Rc::downgrade(&link));
+        core.opening.counters.qp_created();
         if kind == QpKind::Uc && options.srq.is_none() {
             // SAFETY: inside an `Rc` it does not move, and it is new.
             unsafe { link.raw.note_first_post() };
@@ -414,5 +415,6 @@ impl QueuePair<Ibv> for IbvQp {
 impl Drop for IbvQp {
     fn drop(&mut self) {
         self.core.qps.borrow_mut().remove(&self.link.raw.qpn());
+        self.core.opening.counters.qp_destroyed();
     }
 }

@@ -164,6 +164,7 @@ impl Core {
             return;
         }
         self.watch_at.set(now + EVERY.min(self.opening.stuck_after));
+        self.opening.counters.take_events(&self.opening.choice);
         for stuck in self.stuck(self.opening.stuck_after) {
             tracing::warn!("{stuck}");
         }

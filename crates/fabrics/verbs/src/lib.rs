@@ -23,6 +23,7 @@
 
 mod caps;
 mod card;
+mod counters;
 mod domain;
 mod error;
 mod export;
@@ -37,6 +38,7 @@ mod wc;
 
 pub use caps::{Access, Atomics, Caps, QpKind, ReadCaps, Support, WakeCaps, WriteCaps};
 pub use card::DeviceMemory;
+pub use counters::DeviceCounters;
 pub use domain::{Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells, SharedQueue};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;

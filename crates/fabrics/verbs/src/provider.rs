@@ -1,9 +1,9 @@
 //! The provider traits.
 
 use crate::{
-    Access, Caps, ConnectError, CreateError, DatagramList, DeviceMemory, Domain, DomainOptions, Export,
-    ImportError, OpenError, PostError, QpKind, Qpn, RecvList, RegisterError, SendList, Sge, SharedQueue,
-    UdDest, Wc, WriteList,
+    Access, Caps, ConnectError, CreateError, DatagramList, DeviceCounters, DeviceMemory, Domain,
+    DomainOptions, Export, ImportError, OpenError, PostError, QpKind, Qpn, RecvList, RegisterError, SendList,
+    Sge, SharedQueue, UdDest, Wc, WriteList,
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
@@ -58,6 +58,12 @@ pub trait Device<P: Provider>: Clone + Send + Sync + 'static {
 
     /// Capabilities of the fabric.
     fn caps(&self) -> &Caps;
+
+    /// What this process has done with the device, for operators. May make system calls. `None` (the default): there is
+    /// no card to be asked.
+    fn counters(&self) -> Option<DeviceCounters> {
+        None
+    }
 }
 
 /// One thread's handle of a device: it registers memory, creates and imports all other objects (the control path), and

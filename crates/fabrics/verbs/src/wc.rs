@@ -35,6 +35,36 @@ pub enum WcStatus {
     RnrRetryExceeded,
 }
 
+impl WcStatus {
+    /// All statuses, in the order of their declaration.
+    pub const ALL: [WcStatus; 9] = [
+        WcStatus::Success,
+        WcStatus::LocalLength,
+        WcStatus::LocalProtection,
+        WcStatus::Flushed,
+        WcStatus::RemoteInvalidRequest,
+        WcStatus::RemoteAccess,
+        WcStatus::RemoteOperation,
+        WcStatus::RetryExceeded,
+        WcStatus::RnrRetryExceeded,
+    ];
+
+    /// Name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WcStatus::Success => "success",
+            WcStatus::LocalLength => "local_length",
+            WcStatus::LocalProtection => "local_protection",
+            WcStatus::Flushed => "flushed",
+            WcStatus::RemoteInvalidRequest => "remote_invalid_request",
+            WcStatus::RemoteAccess => "remote_access",
+            WcStatus::RemoteOperation => "remote_operation",
+            WcStatus::RetryExceeded => "retry_exceeded",
+            WcStatus::RnrRetryExceeded => "rnr_retry_exceeded",
+        }
+    }
+}
+
 /// Kind of the completed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

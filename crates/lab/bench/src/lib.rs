@@ -52,6 +52,7 @@ pub mod rivals;
 pub mod session;
 mod table;
 mod target;
+mod verbs;
 pub mod workload;
 
 /// Commit that this program was built from, or `unknown`.
@@ -68,3 +69,4 @@ pub use machine::Machine;
 pub use progress::Progress;
 pub use reads::{Churned, ReadsPerGet, Table};
 pub use target::{KvTarget, NullTarget, Target, TargetError};
+pub use verbs::{VerbsByKind, VerbsPerOp};

@@ -26,6 +26,12 @@ pub trait System: Sync {
     /// The client could not connect.
     fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>>;
 
+    /// Whether targets count their [verbs](Target::verbs). Then a client of its own counts those of each kind of operation
+    /// after the samples.
+    fn counts_verbs(&self) -> bool {
+        false
+    }
+
     /// Command that starts a child process for some of the clients: the child must call
     /// [`client_process`](crate::client_process) with a system equal to this one. `None` (the default) if this system's
     /// clients cannot run in other processes.

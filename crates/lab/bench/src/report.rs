@@ -10,6 +10,7 @@ use crate::bound::{Bound, Placement};
 use crate::latency::LatencyUs;
 use crate::machine::Machine;
 use crate::reads::{Churned, ReadsPerGet, Table};
+use crate::verbs::VerbsByKind;
 use drover_kv::{Calls, Reads};
 use medians::{median_bound, median_latency, median_pair, median_rivals, mode_ratios, range};
 use serde::{Deserialize, Serialize};
@@ -126,6 +127,10 @@ pub struct Counters {
     /// What calls took whose results are fetched or pushed: Jakiro's and its relatives'. `None` for other systems.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls: Option<CallsSummary>,
+    /// Verbs and round trips of each kind of operation, for clients that do an operation's work by themselves. `None` for
+    /// others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub verbs: Option<VerbsByKind>,
     /// What the server counted from its start to its end, loading and warm-up included, under the names that `drover stats`
     /// shows. Empty if `bench` did not start the server.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]

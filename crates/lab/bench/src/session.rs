@@ -22,6 +22,7 @@ use crate::report::{
 };
 use crate::rivals::{Entrant, Mode, Rival, RivalOptions, RivalTarget, Transport};
 use crate::target::{NullTarget, TargetError};
+use crate::verbs::VerbsByKind;
 use crate::workload::{KeyText, Tape, TapeOptions, Values};
 use crate::{Churned, ReadsPerGet, processor_time, result_file};
 use drover_base::Ns;
@@ -57,6 +58,7 @@ pub fn run<S: System>(
             let mut stage = Stage::set(plan, progress, load_threads)?;
             stage.run_samples(progress)?;
             stage.turn_over(progress)?;
+            stage.report.counters.verbs = system.verbs(plan)?;
             stage.finish()
         })
     })
@@ -80,6 +82,13 @@ pub trait Contestant {
         scope: &'scope Scope<'scope, 'env>,
         plan: &Plan,
     ) -> Result<LoadThreads, Box<TargetError>>;
+
+    /// The verbs of each kind of operation, counted by a client that is connected for that, while the other clients rest;
+    /// `None` if clients do not count them. The keys of `plan` must have values.
+    ///
+    /// # Errors
+    /// The client could not connect, or an operation failed.
+    fn verbs(&self, plan: &Plan) -> Result<Option<VerbsByKind>, Box<dyn Error>>;
 }
 
 impl<S: System> Contestant for S {
@@ -94,6 +103,18 @@ impl<S: System> Contestant for S {
                 LoadThreads::start_processes(scope, self, &plan.helper, &plan.load_threads(), processes)
             }
         }
+    }
+
+    fn verbs(&self, plan: &Plan) -> Result<Option<VerbsByKind>, Box<dyn Error>> {
+        if !self.counts_verbs() {
+            return Ok(None);
+        }
+        let workload = &plan.workload;
+        let mut keys = KeyText::new(workload.key_bytes, u64::from(workload.key_count), workload.seed)?;
+        let mut values = Values::new(workload.value_bytes[0], workload.value_bytes[1]);
+        let mut target = self.connect(plan.cores.client.len() as u32)?;
+        let verbs = VerbsByKind::count(&mut target, &mut keys, &mut values, workload.key_count)?;
+        Ok(verbs)
     }
 }
 
@@ -131,8 +152,9 @@ pub fn run_by_turns(
                     stage.report.samples.push(sample);
                 }
             }
-            for stage in &mut stages {
+            for (stage, (contestant, plan)) in stages.iter_mut().zip(contestants) {
                 stage.turn_over(progress)?;
+                stage.report.counters.verbs = contestant.verbs(plan)?;
             }
             stages.into_iter().map(Stage::finish).collect()
         })

@@ -12,6 +12,9 @@ impl Display for Report {
         samples(self, f)?;
         rows(self, f)?;
         reads(self, f)?;
+        if let Some(verbs) = &self.counters.verbs {
+            writeln!(f, "{verbs}")?;
+        }
         bound(self, f)?;
         ratios(self, f)?;
         server_time(self, f)?;

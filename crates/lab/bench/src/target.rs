@@ -1,8 +1,7 @@
 //! [`Target`]: anything that executes operations; all that the load generator knows.
 
 use drover_base::{Cpu as _, Ns};
-use drover_kv::{Calls, Reads};
-use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, Token};
+use drover_kv::{Calls, Completion, KvClient, Op, Outcome, Reads, SubmitError, Token, Verbs};
 use drover_rt::{Idle, Waiting};
 use drover_verbs::{Context as _, Provider};
 use std::rc::Rc;
@@ -50,6 +49,11 @@ pub trait Target {
         None
     }
 
+    /// Counts of all that the target has asked a fabric for; `None` (the default) if the target does not count that.
+    fn verbs(&self) -> Option<Verbs> {
+        None
+    }
+
     /// What calls have taken since the target was made; `None` (the default) if the target does not count them.
     fn calls(&mut self) -> Option<Calls> {
         None
@@ -63,6 +67,7 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
     polls: u32,
     waiting: Waiting,
     reads: Option<fn(&C) -> Reads>,
+    verbs: Option<fn(&C) -> Option<Verbs>>,
     calls: Option<fn(&mut C) -> Option<Calls>>,
 }
 
@@ -80,6 +85,7 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
             polls: 0,
             waiting: Waiting::new(Idle::ADAPTIVE),
             reads: None,
+            verbs: None,
             calls: None,
         }
     }
@@ -87,6 +93,12 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
     /// Makes [`Target::reads`] return the client's counts of GETs and READs, which `reads` takes from the client.
     pub fn counting(mut self, reads: fn(&C) -> Reads) -> KvTarget<P, C> {
         self.reads = Some(reads);
+        self
+    }
+
+    /// Makes [`Target::verbs`] return what `verbs` takes from the client.
+    pub fn counting_verbs(mut self, verbs: fn(&C) -> Option<Verbs>) -> KvTarget<P, C> {
+        self.verbs = Some(verbs);
         self
     }
 
@@ -156,6 +168,10 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
 
     fn reads(&self) -> Option<Reads> {
         self.reads.map(|reads| reads(&self.client))
+    }
+
+    fn verbs(&self) -> Option<Verbs> {
+        self.verbs.and_then(|verbs| verbs(&self.client))
     }
 
     fn calls(&mut self) -> Option<Calls> {

@@ -1,7 +1,7 @@
 //! Arbitrary control addresses, and arbitrary bytes on a control channel.
 
 use crate::herd::descriptor;
-use drover_control::{ControlAddr, Frame, Message, Writer, fuzz_frames};
+use drover_control::{ControlAddr, Frame, Message, Writer, fuzz_frames, fuzz_handshake};
 
 /// Checks that any text is a [`ControlAddr`] or an error with a message, and that an address prints as it was written.
 /// Input that is not UTF-8 is ignored.
@@ -40,8 +40,9 @@ pub fn again<M: Message>(body: &[u8], fd_count: u8) -> bool {
     true
 }
 
-/// Checks that any byte stream is cut into valid frames or refused. Input: the size of the pieces that arrive, minus 1
-/// (1 byte), then the stream.
+/// Checks that any byte stream is cut into valid frames or refused, and that no frames made of it pass for a client or
+/// server with a secret. Input: the size of the pieces that arrive, minus 1 (1 byte), then the stream.
 pub fn frame(input: &[u8]) {
     fuzz_frames(input);
+    fuzz_handshake(input);
 }

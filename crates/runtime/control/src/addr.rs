@@ -8,10 +8,12 @@
 //!
 //! The scheme selects the fabric of the data path; both Unix schemes carry descriptors.
 
+use super::auth::Credentials;
 use super::runtime_dir::runtime_dir;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Longest path of a Unix socket, bytes, without the final zero.
 const PATH_BYTES_MAX: usize = 107;
@@ -58,14 +60,15 @@ pub enum Endpoint {
     },
 }
 
-/// Address of a server's control channel: scheme, socket and options. It displays as the text that was parsed; if a
-/// method built it, as a text that parses to it.
+/// Address of a server's control channel: scheme, socket and options, and perhaps whom to connect as, which no text
+/// shows. It displays as the text that was parsed; if a method built it, as a text that parses to it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ControlAddr {
     scheme: Scheme,
     place: Endpoint,
     options: Vec<(String, String)>,
     text: String,
+    credentials: Option<Arc<Credentials>>,
 }
 
 /// Errors of parsing an address.
@@ -140,6 +143,7 @@ impl ControlAddr {
             place,
             options,
             text,
+            credentials: None,
         })
     }
 
@@ -153,6 +157,7 @@ impl ControlAddr {
             },
             options: Vec::new(),
             text: format!("tcp://{addr}"),
+            credentials: None,
         }
     }
 
@@ -162,6 +167,7 @@ impl ControlAddr {
         let there = ControlAddr {
             scheme: self.scheme,
             options: self.options.clone(),
+            credentials: self.credentials.clone(),
             ..ControlAddr::tcp(endpoint)
         };
         match self.place {
@@ -190,6 +196,17 @@ impl ControlAddr {
         let mark = if query.is_empty() { "" } else { "?" };
         self.text = format!("{}://{authority}{mark}{}", self.scheme.name(), query.join("&"));
         self
+    }
+
+    /// Returns this address with the user to connect as; `None`: nobody in particular.
+    pub fn with_credentials(mut self, credentials: Option<Arc<Credentials>>) -> ControlAddr {
+        self.credentials = credentials;
+        self
+    }
+
+    /// The user to connect as, where a server lets in its users only.
+    pub fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.credentials.as_ref()
     }
 
     /// Scheme, which selects the fabric of the data path.

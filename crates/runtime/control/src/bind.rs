@@ -5,6 +5,7 @@
 
 use super::access::SocketAccess;
 use super::addr::{ControlAddr, Endpoint};
+use super::auth::Guard;
 use super::frame::refusal;
 use super::runtime_dir::{make_private, runtime_dir};
 use super::stream::ControlStream;
@@ -16,7 +17,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -57,6 +58,7 @@ pub struct ControlListener {
     addr: ControlAddr,
     kind: Kind,
     spare: Spare,
+    guard: Option<Arc<Guard>>,
 }
 
 #[derive(Debug)]
@@ -90,6 +92,12 @@ impl ControlListener {
         }
     }
 
+    /// Lets in only clients that satisfy `guard`, if there is one.
+    pub fn guarded(mut self, guard: Option<Arc<Guard>>) -> ControlListener {
+        self.guard = guard;
+        self
+    }
+
     /// Address at which it listens: the requested one; if its port was 0, with the IP address and port that were bound.
     pub fn addr(&self) -> &ControlAddr {
         &self.addr
@@ -110,7 +118,12 @@ impl ControlListener {
             other => other.map(Some),
         };
         match accepted {
-            Ok(stream) => Ok(stream),
+            Ok(stream) => Ok(stream.map(|mut stream| {
+                if let Some(guard) = &self.guard {
+                    stream.guard(guard);
+                }
+                stream
+            })),
             // A connection that ended before it was accepted is no error.
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {
@@ -185,6 +198,7 @@ fn bind_tcp(addr: &ControlAddr, host: &str, port: u16) -> Result<ControlListener
             addr: if port == 0 { addr.at(local) } else { addr.clone() },
             kind: Kind::Tcp(listener),
             spare: Spare::new(),
+            guard: None,
         }),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ListenError::InUse {
             addr: addr.to_string(),
@@ -210,6 +224,7 @@ fn bind_unix(addr: &ControlAddr, path: &Path, access: &SocketAccess) -> Result<C
         addr: addr.clone(),
         kind: Kind::Unix { listener, file },
         spare: Spare::new(),
+        guard: None,
     })
 }
 

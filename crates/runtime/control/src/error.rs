@@ -30,6 +30,12 @@ pub enum ControlError {
         /// Number of descriptors that waited, those of the refused frame included.
         queued_fds: usize,
     },
+    /// This end refused the peer, which did not prove who it is.
+    #[error("{why}")]
+    Unproven {
+        /// What was wrong.
+        why: &'static str,
+    },
     /// The received bytes are not a frame.
     #[error(transparent)]
     Frame(#[from] FrameError),

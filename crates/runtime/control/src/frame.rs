@@ -38,6 +38,14 @@ pub mod kind {
     pub const STATS_QUERY: u16 = 9;
     /// Answer to [`STATS_QUERY`]: [`StatsReply`](crate::service::StatsReply).
     pub const STATS_REPLY: u16 = 10;
+    /// A client names its user: see [`auth`](crate::auth), like the next three.
+    pub const AUTH_HELLO: u16 = 11;
+    /// A guarded server asks for a proof.
+    pub const AUTH_CHALLENGE: u16 = 12;
+    /// The client's proof.
+    pub const AUTH_PROOF: u16 = 13;
+    /// The server's proof.
+    pub const AUTH_ACCEPT: u16 = 14;
     /// The first kind that applications may use.
     pub const APPLICATION: u16 = 16;
 }
@@ -52,6 +60,8 @@ pub mod refusal {
     pub const SHUTTING_DOWN: u16 = 3;
     /// The body of a frame does not match its kind, or the frame is not allowed here.
     pub const BAD_MESSAGE: u16 = 4;
+    /// The peer has not proved who it is, or this end was asked to and cannot.
+    pub const AUTH: u16 = 5;
     /// The first code that applications may use.
     pub const APPLICATION: u16 = 64;
 }

@@ -7,6 +7,7 @@
 //!   connection attempts.
 //! - [`service`]: how a client learns what a server is, and selects a shard.
 //! - [`exchange`]: connects the two ends of a queue pair.
+//! - [`auth`]: how a guarded server and its clients prove to each other who they are.
 //!
 //! ```text
 //! ControlAddr -connect-> ControlStream <== frames, descriptors, heartbeats ==> ControlStream <-accept- ControlListener
@@ -58,9 +59,11 @@
 pub mod acceptor;
 mod access;
 mod addr;
+pub mod auth;
 mod bind;
 mod codec;
 mod dial;
+mod entrance;
 mod error;
 pub mod exchange;
 mod field;
@@ -80,6 +83,7 @@ mod strings;
 
 pub use access::SocketAccess;
 pub use addr::{AddrError, ControlAddr, Endpoint, Scheme};
+pub use auth::{Credentials, CredentialsError, Guard, Users, fuzz_handshake};
 pub use bind::{ControlListener, ListenError};
 pub use codec::{DecodeError, EncodeError, Message, Reader, Writer};
 pub use dial::{ATTEMPT_MAX, Dial};

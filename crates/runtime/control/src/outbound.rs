@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Most bytes that wait for a peer that does not read.
 pub(crate) const QUEUE_BYTES_MAX: usize = 1 << 20;
 /// Most descriptors that wait: a client of 240 workers exports two for each before the server reads any.
-const QUEUE_FDS_MAX: usize = 1024;
+pub(crate) const QUEUE_FDS_MAX: usize = 1024;
 
 /// The writing half of a channel.
 #[derive(Debug)]

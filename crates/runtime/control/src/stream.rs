@@ -2,7 +2,9 @@
 
 use super::access::advice;
 use super::addr::{ControlAddr, Endpoint};
+use super::auth::{Credentials, Guard};
 use super::codec::{EncodeError, Message};
+use super::entrance::Entrance;
 use super::error::{ControlError, DialError};
 use super::frame::{Frame, FrameError, FrameReader, kind, refusal};
 use super::heartbeat::{Beat, Heartbeat};
@@ -30,6 +32,9 @@ const OWN_FRAMES_MAX: usize = 32;
 const NAP_MIN: Ns = Ns::from_us(100);
 /// Longest text of an error frame, bytes.
 const REASON_BYTES_MAX: usize = 256;
+/// What is said to a peer that proves itself where nobody asked.
+const UNGUARDED: &str =
+    "this server has no file of users (-Y), so it cannot prove who it is: connect without a password";
 
 /// One end of a control channel: sends and receives frames, sends heartbeats, and blocks only in methods that say so.
 ///
@@ -44,6 +49,8 @@ pub struct ControlStream {
     /// The last `recv` stopped before the socket was empty.
     more: bool,
     ended: bool,
+    /// The handshake, while the ends prove to each other who they are.
+    entrance: Option<Box<Entrance>>,
 }
 
 impl ControlStream {
@@ -56,7 +63,8 @@ impl ControlStream {
         )
     }
 
-    /// Connects to the server at `addr`. Blocks for at most `timeout` (at least 1 ms) per resolved address, and while
+    /// Connects to the server at `addr`; if that has [credentials](ControlAddr::with_credentials), begins to
+    /// [authenticate](ControlStream::authenticate). Blocks for at most `timeout` (at least 1 ms) per resolved address, and while
     /// the name is resolved.
     ///
     /// # Errors
@@ -69,7 +77,11 @@ impl ControlStream {
             }
             Endpoint::HostPort { host, port } => dial_tcp(addr, host, *port, timeout.to_duration())?,
         };
-        Ok(ControlStream::new(socket))
+        let mut stream = ControlStream::new(socket);
+        if let Some(credentials) = addr.credentials() {
+            stream.authenticate(credentials.clone());
+        }
+        Ok(stream)
     }
 
     /// Makes a connected Unix socket one end of a control channel.
@@ -99,7 +111,34 @@ impl ControlStream {
             heartbeat: Heartbeat::default(),
             more: false,
             ended: false,
+            entrance: None,
         }
+    }
+
+    /// Begins to prove to the server at the other end that this one knows the secret of `credentials`, and demands the
+    /// same of it. [`recv`](ControlStream::recv) goes on with it; frames that are sent before it is complete wait.
+    pub fn authenticate(&mut self, credentials: Arc<Credentials>) {
+        let (entrance, hello) = Entrance::prove(credentials);
+        self.entrance = Some(Box::new(entrance));
+        // Only reading reports a broken channel.
+        let _ = self.out.send(hello.kind, &hello.body, &[]);
+    }
+
+    /// Lets no frame in from the client at the other end, nor out to it, until `guard` is satisfied.
+    pub fn guard(&mut self, guard: &Arc<Guard>) {
+        self.entrance = Some(Box::new(Entrance::guard(guard.clone(), self.peer)));
+    }
+
+    /// Number of this connection among those of its guard, while the peer has not proved who it is.
+    pub(crate) fn unproven(&self) -> Option<u64> {
+        self.entrance.as_ref().and_then(|entrance| entrance.number())
+    }
+
+    /// Time at which the guard next requires a [`recv`](ControlStream::recv), even if nothing arrived.
+    pub(crate) fn guard_look(&self) -> Ns {
+        self.entrance
+            .as_ref()
+            .map_or(Ns::MAX, |entrance| entrance.next_look())
     }
 
     /// Sends a frame, or queues it if the peer is slow. Never blocks. If the channel is broken or closed, the frame is
@@ -109,7 +148,10 @@ impl ControlStream {
     /// [`ControlError`] if the frame exceeds a limit or has descriptors and the channel is TCP. If the peer does not
     /// read and the queue is full, [`ControlError::Stalled`], and the channel is closed.
     pub fn send(&mut self, kind: u16, body: &[u8], fds: &[Arc<OwnedFd>]) -> Result<(), ControlError> {
-        let sent = self.out.send(kind, body, fds);
+        let sent = match &mut self.entrance {
+            None => self.out.send(kind, body, fds),
+            Some(entrance) => entrance.hold(kind, body, fds, self.out.socket.carries_fds()),
+        };
         if let Err(ControlError::Stalled { .. }) = sent {
             self.end();
         }
@@ -146,7 +188,7 @@ impl ControlStream {
         writer.u16(code).u16(end as u16).raw(&reason.as_bytes()[..end]);
         if let Ok((body, _)) = writer.finish() {
             // The channel is closed in either case.
-            let _ = self.send(kind::ERROR, &body, &[]);
+            let _ = self.out.send(kind::ERROR, &body, &[]);
         }
         self.end();
     }
@@ -169,6 +211,7 @@ impl ControlStream {
                 let reason = error.to_string();
                 self.last_words(refusal::BAD_FRAME, &reason);
             }
+            Err(ControlError::Unproven { why }) => self.last_words(refusal::AUTH, why),
             Err(_) => self.end(),
         }
         got
@@ -180,6 +223,7 @@ impl ControlStream {
             let Some(frame) = self.next_frame()? else {
                 self.more = false;
                 self.out.flush();
+                self.enter(None, now)?;
                 self.check_heartbeat(now)?;
                 return Ok(None);
             };
@@ -188,10 +232,31 @@ impl ControlStream {
                 kind::PING => self.out.beat(kind::PONG),
                 kind::PONG => {}
                 kind::ERROR => return Err(refused(&frame)),
+                _ if self.entrance.is_some() => self.enter(Some(&frame), now)?,
+                kind::AUTH_HELLO..=kind::AUTH_ACCEPT => {
+                    return Err(ControlError::Unproven { why: UNGUARDED });
+                }
                 _ => return Ok(Some(frame)),
             }
         }
         Ok(None)
+    }
+
+    /// Goes on with the handshake, if there is one, and sends what waited for its end.
+    fn enter(&mut self, frame: Option<&Frame>, now: Ns) -> Result<(), ControlError> {
+        let Some(entrance) = &mut self.entrance else {
+            return Ok(());
+        };
+        let (answer, is_open) = entrance.step(frame, now)?;
+        if let Some(answer) = answer {
+            self.out.send(answer.kind, &answer.body, &[])?;
+        }
+        if is_open && let Some(entrance) = self.entrance.take() {
+            for held in entrance.into_held() {
+                self.out.send(held.kind, &held.body, &held.fds)?;
+            }
+        }
+        Ok(())
     }
 
     /// The next frame of any kind, from the buffer or the socket; `None` when the socket is empty.
@@ -264,7 +329,8 @@ impl ControlStream {
             if now >= deadline {
                 return Err(ControlError::Timeout);
             }
-            let nap = deadline.min(self.heartbeat.next_look()).since(now).max(NAP_MIN);
+            let next_look = self.heartbeat.next_look().min(self.guard_look());
+            let nap = deadline.min(next_look).since(now).max(NAP_MIN);
             if !self.wait(nap) {
                 slept += nap;
             }

@@ -1,7 +1,7 @@
 //! [`AsyncClient`]: a client for executors that poll on the client's own thread; it needs no runtime. Other threads use
 //! a [`ClientHandle`](crate::ClientHandle).
 
-use crate::item::{Answer, Effect, Item, PutOptions};
+use crate::item::{Answer, Effect, Item, PutOptions, item_operations};
 use crate::session::{Connected, Ready, Session};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
@@ -183,45 +183,7 @@ impl AsyncClient {
         Ok(self.begin(&Op::delete(key)).await?.effect() == Effect::Done)
     }
 
-    /// The value of `key` with its version and flags, or `None` if the key does not exist.
-    ///
-    /// # Errors
-    /// As [`get`](AsyncClient::get); also if the system does not offer it.
-    pub async fn get_item(&self, key: &[u8]) -> Result<Option<Item>, CallError> {
-        self.begin(&Op::GetItem { key }).await.map(Answer::item)
-    }
-
-    /// Stores `value` under `key` as `options` say, if their condition holds.
-    ///
-    /// # Errors
-    /// As [`put`](AsyncClient::put); also if the system does not offer what they ask for.
-    pub async fn put_with(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        options: &PutOptions,
-    ) -> Result<Effect, CallError> {
-        self.begin(&options.op(key, value)).await.map(Answer::effect)
-    }
-
-    /// Removes `key` if `condition` holds.
-    ///
-    /// # Errors
-    /// As [`delete`](AsyncClient::delete); also if the system does not offer it.
-    pub async fn delete_if(&self, key: &[u8], condition: Condition) -> Result<Effect, CallError> {
-        self.begin(&Op::Delete { key, condition })
-            .await
-            .map(Answer::effect)
-    }
-
-    /// Has `key` expire in `ttl_s` seconds (0: never). Returns whether it exists.
-    ///
-    /// # Errors
-    /// As [`put`](AsyncClient::put); also if the system does not offer it.
-    pub async fn touch(&self, key: &[u8], ttl_s: u32) -> Result<bool, CallError> {
-        let touched = self.begin(&Op::Touch { key, ttl_s }).await?;
-        Ok(touched.effect() == Effect::Done)
-    }
+    item_operations!();
 
     /// As [`Client::calls`](crate::Client::calls).
     pub fn calls(&self) -> Option<Calls> {

@@ -1,8 +1,9 @@
 //! [`Options`] of a client, and [`Error`].
 
 use drover_base::Ns;
-use drover_control::AddrError;
+use drover_control::{AddrError, Credentials};
 use drover_kv::{CallError, ConnectError, ConnectOptions, FetchObjective, ResultTransfer};
+use std::sync::Arc;
 
 /// Options of a client.
 #[derive(Clone, Debug)]
@@ -17,7 +18,11 @@ pub struct Options {
     /// to a power of two, and its server may grant less. Pilaf and FaRM-KV allow `window` times the number of shards in
     /// total, whichever shards they go to, but at most 1024, and no more than one send queue of the device suffices for.
     pub window: usize,
-    /// Secret that the server's operator requires, at most 256 bytes (a longer one is refused with
+    /// Whom to connect as, where the server lets in only the users of a file (`-Y`); default: nobody in particular. Both
+    /// ends prove that they know the secret, which is not sent. It stands in for that of the address, if both are given.
+    pub credentials: Option<Arc<Credentials>>,
+    /// Secret that the server's operator requires, which is sent as it is: use [`credentials`](Options::credentials)
+    /// with `drover serve`. It has at most 256 bytes (a longer one is refused with
     /// [`ConnectError::SecretTooLong`]); empty (the default) if the server requires none.
     pub secret: Vec<u8>,
     /// How results come to the client, in systems that know several ways (Jakiro); default: as is best for each server.
@@ -32,6 +37,7 @@ impl Default for Options {
             connect_timeout: Ns::from_s(5),
             call_timeout: Ns::from_s(5),
             window: 16,
+            credentials: None,
             secret: Vec::new(),
             transfer: ResultTransfer::Auto,
             objective: FetchObjective::default(),

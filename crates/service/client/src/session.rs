@@ -45,6 +45,10 @@ impl Connected {
         addr: ControlAddr,
         options: &Options,
     ) -> Result<Connected, ConnectError> {
+        let addr = match &options.credentials {
+            Some(credentials) => addr.with_credentials(Some(credentials.clone())),
+            None => addr,
+        };
         let first = ControlStream::connect(&addr, options.connect_timeout)?;
         // Before the server is asked: a fabric that is missing here is the clearer error.
         let fabric = Fabric::towards(&addr).map_err(|error| ConnectError::Service(error.into()))?;

@@ -120,7 +120,9 @@ impl Errands {
     pub fn poll(&mut self, fill: &mut Fill<'_>) -> bool {
         self.fill_staged(fill);
         self.submitted = false;
-        let Errands { backend, commands, .. } = self;
+        let Errands {
+            backend, commands, ..
+        } = self;
         let finished = backend.poll(&mut |completion: Completion<'_>| {
             commands.completed(completion.token as Slot, &completion.outcome, true, fill);
         });
@@ -213,7 +215,9 @@ impl Errands {
             .completed(slot, &Outcome::Refused(refusal), false, fill);
         match self.commands.ready.back() {
             // It holds another operation: at once, before others about its key.
-            Some(&last) if last == slot && matches!(self.commands.slots[slot as usize].state, State::Held(_)) => {
+            Some(&last)
+                if last == slot && matches!(self.commands.slots[slot as usize].state, State::Held(_)) =>
+            {
                 self.commands.ready.pop_back();
                 self.go_on(slot, fill)
             }

@@ -387,7 +387,10 @@ impl Late {
         self.filled.clear();
         (self.behind_done, self.long_bytes) = (0, 0);
         let entry_bytes = self.entries.capacity() * size_of::<Entry>();
-        entry_bytes.max(self.behind.capacity()).max(self.filled.capacity()) <= KEPT_BYTES
+        entry_bytes
+            .max(self.behind.capacity())
+            .max(self.filled.capacity())
+            <= KEPT_BYTES
     }
 }
 

@@ -29,6 +29,7 @@ const SMALL_BYTES: usize = 64 << 10;
 pub struct Pool {
     kept: [RefCell<Vec<Box<[u8]>>>; CLASSES],
     /// Memory for what stands behind missing replies, not in use.
+    #[expect(clippy::vec_box, reason = "boxes come and go whole, so nothing is copied")]
     lates: RefCell<Vec<Box<Late>>>,
     /// Part of `lent_bytes` in small blocks.
     lent_small: Cell<usize>,

@@ -109,6 +109,7 @@ impl Bed {
             depth_max: 8,
             item_bytes_max: u32::MAX,
             tables: 1,
+            evicts: false,
         };
         let race = Rc::new(Cell::new(None));
         let put = race.clone();

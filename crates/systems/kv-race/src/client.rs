@@ -9,7 +9,7 @@ use crate::options::RaceOptions;
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::{
-    Completion, ConnectOptions, Hosted, KvClient, Op, ServiceClient, SetupError, SubmitError, Token,
+    Completion, ConnectOptions, Hosted, KvClient, Op, ServiceClient, SetupError, SubmitError, Token, Verbs,
 };
 use drover_memnode::Keeper;
 use drover_rt::{BufferClass, TaskOptions, TaskPool};
@@ -149,6 +149,17 @@ impl<P: Provider> ServiceClient<P> for RaceClient<P> {
 
     fn is_ready(&mut self) -> bool {
         self.hosted.is_some() && self.session.is_ready()
+    }
+
+    const COUNTS_VERBS: bool = true;
+
+    fn verbs(&self) -> Option<Verbs> {
+        let requests = self.hosted.as_ref()?.pool().stats().requests;
+        Some(Verbs {
+            posted: requests.posted,
+            lists: requests.doorbells,
+            collisions: self.session.stats()?.collisions,
+        })
     }
 
     fn take_error(&mut self) -> Option<SetupError> {

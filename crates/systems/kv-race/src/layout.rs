@@ -13,7 +13,7 @@
 //! | 40 | 8 | magic | `DRVRACE1` |
 //! | 48 | 4 | item bytes max | longest item that clients write: key and value; 0: no limit but that of blocks |
 //! | 52 | 4 | tables | of each node; 0 counts as 1 |
-//! | 56 | 8 | | 0 |
+//! | 56 | 8 | mode | bit 0: clients remove items when memory or a table is full; the others are 0 |
 //! | 64 | 8 each | entries | 2^(depth max) |
 //! | | 8 each | subtable locks | 2^(depth max) |
 //! | | 8 | sweep lock | a [`Lock`](drover_memnode::locks::Lock): who looks for expired items |
@@ -42,6 +42,10 @@ const DIRECTORY_LOCK_AT: usize = 32;
 const MAGIC_AT: usize = 40;
 const ITEM_AT: usize = 48;
 const TABLES_AT: usize = 52;
+const MODE_AT: usize = 56;
+
+/// Bit of the mode: clients evict.
+const EVICTS: u64 = 1;
 
 /// Bytes behind the locks: sweep lock, time, flushes.
 const TAIL_BYTES: usize = 64;
@@ -120,6 +124,9 @@ pub struct TableHeader {
     pub item_bytes_max: u32,
     /// Tables of each node, at least 1 and at most [`TABLES_MAX`]: each has locks and a directory of its own.
     pub tables: u32,
+    /// Whether clients remove items when memory or a table is full, whatever their own
+    /// [options](crate::RaceOptions::evicts) say: all processes of a pool agree then.
+    pub evicts: bool,
 }
 
 impl TableHeader {
@@ -154,6 +161,7 @@ impl TableHeader {
         put(SHAPE_AT, shape | u64::from(self.depth_max) << 32);
         put(MAGIC_AT, MAGIC);
         put(ITEM_AT, u64::from(self.item_bytes_max));
+        put(MODE_AT, if self.evicts { EVICTS } else { 0 });
         bytes[TABLES_AT..TABLES_AT + 4].copy_from_slice(&self.tables.to_le_bytes());
         bytes
     }
@@ -165,7 +173,9 @@ impl TableHeader {
         let shape = Shape::new(word(SHAPE_AT) as u32)?;
         let depth_max = u8::try_from(word(SHAPE_AT) >> 32).ok()?;
         let tables = ((word(TABLES_AT / 8 * 8) >> 32) as u32).max(1);
-        let is_right = word(MAGIC_AT) == MAGIC && depth_max <= DEPTH_MAX && tables <= TABLES_MAX;
+        let mode = word(MODE_AT);
+        let is_known = word(MAGIC_AT) == MAGIC && mode & !EVICTS == 0;
+        let is_right = is_known && depth_max <= DEPTH_MAX && tables <= TABLES_MAX;
         is_right.then_some(TableHeader {
             seed: HashSeed::new(word(SEED_AT), word(SEED_AT + 8)),
             shape,
@@ -175,6 +185,7 @@ impl TableHeader {
                 bytes => bytes,
             },
             tables,
+            evicts: mode & EVICTS != 0,
         })
     }
 }
@@ -191,6 +202,7 @@ mod tests {
             depth_max: 10,
             item_bytes_max: 4096,
             tables: 3,
+            evicts: true,
         };
         let bytes = header.encode();
         assert_eq!(TableHeader::decode(&bytes), Some(header));
@@ -229,6 +241,7 @@ mod tests {
             depth_max: 17,
             item_bytes_max: u32::MAX,
             tables: 1,
+            evicts: false,
         };
         assert_eq!(TableHeader::decode(&header.encode()), None);
         let right = TableHeader {
@@ -241,5 +254,8 @@ mod tests {
             ..right
         };
         assert_eq!(TableHeader::decode(&many.encode()), None);
+        let mut other_mode = right.encode();
+        other_mode[MODE_AT] = 2;
+        assert_eq!(TableHeader::decode(&other_mode), None);
     }
 }

@@ -119,14 +119,15 @@ pub struct RaceOps<P: Provider>(pub(crate) Rc<Access<P>>);
 /// What to do about an error.
 enum Verdict {
     Answer(Answer),
-    /// Nothing has happened: execute it again.
-    Again,
+    /// Nothing has happened: execute it again, and refuse it so when its time is over.
+    Again(Refusal),
 }
 
 impl<P: Provider> AsyncOps<P> for RaceOps<P> {
     async fn execute(&self, cx: &TaskCx<P>, op: &OwnedOp, deadline: Ns, value: &mut Vec<u8>) -> Answer {
         let access = &*self.0;
         loop {
+            let mut refusal = Refusal::Unavailable;
             let race = access.race.borrow().clone();
             if let Some(race) = race {
                 let running = Running::begin(&access.running);
@@ -139,12 +140,13 @@ impl<P: Provider> AsyncOps<P> for RaceOps<P> {
                     Ok(answer) => Verdict::Answer(answer),
                     Err(error) => self.judge(op, error),
                 };
-                if let Verdict::Answer(answer) = verdict {
-                    return answer;
+                match verdict {
+                    Verdict::Answer(answer) => return answer,
+                    Verdict::Again(why) => refusal = why,
                 }
             }
             if cx.now() >= deadline {
-                return Answer::Refused(Refusal::Unavailable);
+                return Answer::Refused(refusal);
             }
             value.clear();
             cx.sleep(WAIT).await;
@@ -155,12 +157,13 @@ impl<P: Provider> AsyncOps<P> for RaceOps<P> {
 impl<P: Provider> RaceOps<P> {
     fn judge(&self, op: &OwnedOp, error: RaceError) -> Verdict {
         let refused = |refusal| Verdict::Answer(Answer::Refused(refusal));
+        let again = Verdict::Again(Refusal::Unavailable);
         match error {
             RaceError::Indeterminate => {
                 self.0.is_broken.set(true);
                 match op.kind() {
-                    OpKind::Get => Verdict::Again,
-                    _ if self.0.mistake == Some(Mistake::RepeatsBlindly) => Verdict::Again,
+                    OpKind::Get => again,
+                    _ if self.0.mistake == Some(Mistake::RepeatsBlindly) => again,
                     _ => Verdict::Answer(Answer::Indeterminate),
                 }
             }
@@ -171,20 +174,20 @@ impl<P: Provider> RaceOps<P> {
                 match self.0.is_repaired.get() {
                     true => refused(Refusal::Full),
                     // Memory of dead clients is about to be found.
-                    false => Verdict::Again,
+                    false => Verdict::Again(Refusal::Full),
                 }
             }
             // The lease may be renewed; if it is not, the node is lost.
-            RaceError::Memory(MemoryError::LeaseOver { .. }) => Verdict::Again,
+            RaceError::Memory(MemoryError::LeaseOver { .. }) => again,
             // The thread has too little of something for a moment.
-            RaceError::Memory(MemoryError::Task(TaskError::Stage(_))) => Verdict::Again,
+            RaceError::Memory(MemoryError::Task(TaskError::Stage(_))) => again,
             RaceError::Memory(MemoryError::NodeLost { .. }) if !self.0.waits => {
                 self.0.is_broken.set(true);
                 refused(Refusal::Unavailable)
             }
             RaceError::Memory(MemoryError::NodeLost { .. } | MemoryError::Task(_)) => {
                 self.0.is_broken.set(true);
-                Verdict::Again
+                again
             }
             RaceError::Memory(error) => {
                 tracing::error!(%error, "a table of the pool is broken");
@@ -193,7 +196,7 @@ impl<P: Provider> RaceOps<P> {
             }
             RaceError::NoTable { .. } => {
                 self.0.is_broken.set(true);
-                Verdict::Again
+                again
             }
         }
     }

@@ -16,7 +16,8 @@ pub struct RaceOptions {
     /// Time after which an operation that others are in the way of gives up.
     pub deadline: Ns,
     /// Whether items are removed when memory or a table is full, so that others can be written: the oldest of a few that
-    /// are drawn at random. Otherwise the write is refused.
+    /// are drawn at random. Otherwise the write is refused. Tables that [say so](TableHeader::evicts) are used like that, whatever
+    /// is chosen here.
     pub evicts: bool,
     /// Time between two looks of [`attend`](crate::Race::attend) at what other clients ask for: how long a flush takes to be
     /// known. *(our choice)*
@@ -53,6 +54,7 @@ impl TableHeader {
             depth_max: drover_index::race::DEPTH_MAX,
             item_bytes_max: u32::MAX,
             tables: 1,
+            evicts: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! [`RaceSystem`]: the row in the table of systems.
 
 use crate::client::RaceClient;
+use crate::costs::BUDGET;
 use crate::mistake::{Mistake, PLANTED};
 use crate::server::RaceNode;
 use drover_control::{ControlListener, Dial};
@@ -50,7 +51,7 @@ impl System for RaceSystem {
             ..Offers::native_only("a node that keeps its memory in a file is one of drover memory-node")
         },
         counters: COUNTERS,
-        work: &[],
+        work: BUDGET,
     };
     type Plan = ShardPlan;
     type Client<P: Provider> = RaceClient<P>;

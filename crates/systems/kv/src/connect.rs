@@ -2,7 +2,7 @@
 
 use crate::secret::SECRET_BYTES_MAX;
 use crate::{
-    Calls, Channels, Facts, FetchChoice, FetchObjective, KvClient, Reads, ResultTransfer, SetupError,
+    Calls, Channels, Facts, FetchChoice, FetchObjective, KvClient, Reads, ResultTransfer, SetupError, Verbs,
 };
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlStream, Dial, DialError, service};
@@ -81,6 +81,15 @@ pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
     /// Counts of this client's GETs and READs since it was opened; `None` if the system's clients issue no READs, as
     /// HERD's.
     fn reads(&self) -> Option<Reads> {
+        None
+    }
+
+    /// Whether [`verbs`](ServiceClient::verbs) counts.
+    const COUNTS_VERBS: bool = false;
+
+    /// What this client has asked the fabric for in its present session; `None` if it does not count that, or has no session
+    /// now.
+    fn verbs(&self) -> Option<Verbs> {
         None
     }
 

@@ -117,10 +117,13 @@ impl SetupError {
             SetupError::Control(ControlError::Refused { code, .. }) => {
                 matches!(
                     *code,
-                    refusal::BAD_FRAME | refused::WRONG_VERSION | refused::WRONG_SECRET
+                    refusal::BAD_FRAME | refusal::AUTH | refused::WRONG_VERSION | refused::WRONG_SECRET
                 )
             }
-            SetupError::Control(error) => matches!(error, ControlError::Frame(_) | ControlError::FdsOverTcp),
+            SetupError::Control(error) => matches!(
+                error,
+                ControlError::Frame(_) | ControlError::FdsOverTcp | ControlError::Unproven { .. }
+            ),
             SetupError::Unusable { .. }
             | SetupError::Map(_)
             | SetupError::Message(_)

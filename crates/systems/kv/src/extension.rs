@@ -122,7 +122,10 @@ mod tests {
                     keep,
                 };
                 let bytes = extension.encode();
-                assert_eq!(bytes[..9], [kind, u8::from(keep), 0, 0, 0xd, 0xc, 0xb, 0xa, version]);
+                assert_eq!(
+                    bytes[..9],
+                    [kind, u8::from(keep), 0, 0, 0xd, 0xc, 0xb, 0xa, version]
+                );
                 assert_eq!(Extension::decode(&bytes), Some(extension));
             }
         }

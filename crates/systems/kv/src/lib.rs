@@ -58,7 +58,7 @@ pub use op::{Op, OpKind, Outcome, Refusal};
 pub use owned_op::OwnedOp;
 pub use partition_map::{BadMap, PARTITIONS_MAX, PartitionMap};
 pub use plan::{HANDLER, ShardPlan, TablePlan, TableShape, Trial};
-pub use reads::{Reads, TableKind};
+pub use reads::{Reads, TableKind, Verbs};
 pub use service_stats::{ServiceStats, WorkerStats};
 pub use shard::Shard;
 pub use sharded::{MistakenJob, Planted, ShardedJob, ShardedSystem};

@@ -1,4 +1,4 @@
-//! [`Reads`]: counts of the READs of one-sided clients; [`TableKind`]: the number of READs expected for each table.
+//! [`Reads`]: counts of the READs of one-sided clients; [`Verbs`]: counts of all that they ask for; [`TableKind`]: the number of READs expected for each table.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,32 @@ impl Reads {
             records: self.records - earlier.records,
             asked: self.asked - earlier.asked,
             torn: self.torn - earlier.torn,
+        }
+    }
+}
+
+/// What a client has asked the fabric for that does an operation's work by itself, or several clients together.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Verbs {
+    /// Verbs posted.
+    pub posted: u64,
+    /// Lists of verbs. Of operations one after the other each list is a round trip.
+    pub lists: u64,
+    /// READs of items of other keys, whose fingerprints are the same.
+    pub collisions: u64,
+}
+
+impl Verbs {
+    /// Difference between these counts and `earlier`, a previous state of them.
+    ///
+    /// # Panics
+    /// In debug builds, if a count of `earlier` is larger.
+    #[must_use]
+    pub fn since(&self, earlier: &Verbs) -> Verbs {
+        Verbs {
+            posted: self.posted - earlier.posted,
+            lists: self.lists - earlier.lists,
+            collisions: self.collisions - earlier.collisions,
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) const PUBLISHED_AT: usize = 8;
 pub(crate) const PURGED_AT: usize = 16;
 pub(crate) const IDENTITY_AT: usize = 24;
 pub(crate) const PROCESS_AT: usize = 32;
+pub(crate) const PREDECESSOR_AT: usize = 48;
 
 /// What a node thinks of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,6 +55,7 @@ impl ClientState {
 /// | 16 | 8 | purged | client | sweep of which its threads know; see `recovery` |
 /// | 24 | 8 | identity | node | [`ClientId`] (lower half), state (upper half) |
 /// | 32 | 16 | process | node | number and time of the start of its process, if that runs on the node's machine |
+/// | 48 | 8 | predecessor | node | dead [`ClientId`] whose place it was given before anybody had repaired what that one left |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientLine {
     /// Rewritten with every renewal.
@@ -66,6 +68,8 @@ pub struct ClientLine {
     pub client: ClientId,
     /// What the node thinks of it.
     pub state: ClientState,
+    /// Dead client whose place it was given, and which is not repaired yet.
+    pub predecessor: ClientId,
 }
 
 impl ClientLine {
@@ -79,6 +83,7 @@ impl ClientLine {
             purged: word(PURGED_AT),
             client,
             state,
+            predecessor: ClientId::from_bits(word(PREDECESSOR_AT) as u32),
         })
     }
 }

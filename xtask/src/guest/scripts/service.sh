@@ -12,7 +12,7 @@ fail() {
 serve() {
     # Emptied here: the server's shell also does it, but possibly after we have read the previous server's output.
     : >serve.log
-    ./drover serve --listen "$server?device=$A" -t 1 -m 16 --cores none >serve.log 2>&1 &
+    ./drover serve --insecure --listen "$server?device=$A" -t 1 -m 16 --cores none --metrics-listen 127.0.0.1:9150 >serve.log 2>&1 &
     pid=$!
     tries=0
     until grep -q 'serving at' serve.log; do
@@ -42,7 +42,23 @@ for bytes in 0 1 900 1100 65536 1048576; do
 done
 value_of 1048577 | ./drover set big --timeout-ms 20000 --server "$ask" && fail "a value over -I is stored"
 
+# Metrics of the device: each is there, and moves when it should.
+metric() {
+    wget -q -O - http://127.0.0.1:9150/metrics | sed -n "s/^drover_rdma_$1 //p"
+}
+
+for name in qps async_events_total cq_overruns_total retries_total registration_seconds; do
+    [ -n "$(metric $name)" ] || fail "no drover_rdma_$name"
+done
+[ "$(metric registered_bytes)" -ge 16777216 ] || fail "16 MiB are served, $(metric registered_bytes) bytes registered"
+succeeded='work_completions_total{status="success"}'
+before="$(metric "$succeeded") $(metric qps)"
+set -- $before
+[ "$1" -gt 0 ] || fail "no completion after all these operations"
+./drover top --once | grep '^device ' || fail "top shows no device"
+
 ./drover bench --address "$ask" --keys 1000 --seconds 1 --repeats 1 --spin-us 0 --no-results -q || fail "bench"
+[ "$(metric "$succeeded")" -gt "$1" ] || fail "a benchmark moves no completions"
 
 kill -9 $pid
 wait $pid

@@ -2,7 +2,7 @@
 
 use super::tls;
 use crate::serve::settings::Feature::Memcached;
-use crate::serve::settings::{flags, optional, parsed, path};
+use crate::serve::settings::{flags, optional, parsed, path, value};
 use drover_net::TlsOptions;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,9 +25,15 @@ flags! {
     #[arg(long = "user", short = 'u', value_name = "NAME")]
     user: String as Option<String> = optional();
 
-    /// memcached clients must log in as a user of this file: lines `user:password`, reloaded on SIGHUP
+    /// All clients, native ones and those of the admin port, too, must prove to be a user of this file: lines
+    /// `user:password`, reloaded on SIGHUP
     #[arg(long = "auth-file", short = 'Y', value_name = "FILE")]
-    auth_file: PathBuf as Option<PathBuf> = path().needs(Memcached);
+    auth_file: PathBuf as Option<PathBuf> = path();
+
+    /// Let in everybody who reaches an address beyond this machine, which is else refused without -Y (or, for memcached
+    /// clients, -Z)
+    #[switch(long = "insecure")]
+    insecure: bool = value(false);
 
     /// Use TLS on TCP; needs -o ssl_chain_cert=FILE,ssl_key=FILE, which are reloaded on SIGHUP
     #[switch(long = "enable-ssl", short = 'Z')]

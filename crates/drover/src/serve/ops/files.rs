@@ -1,17 +1,18 @@
 //! Files that may change while the server runs: users and passwords, and TLS certificates.
 
 use super::OpsSettings;
-use super::auth::AuthFile;
+use crate::auth::Doors;
 use crate::exit::{self, Failure};
 use crate::serve::memcached::unix_time_s;
 use drover_base::sync::{AtomicU64, Ordering};
 use drover_net::TlsAcceptor;
+use std::sync::Arc;
 
 /// Contents of the files of users and certificates, as last read. All threads share one.
 #[derive(Debug, Default)]
 pub struct Files {
     /// `-Y`: users; `None`: clients need not log in.
-    pub auth: Option<AuthFile>,
+    pub auth: Option<Arc<Doors>>,
     /// `-Z`: TLS certificates; `None`: no TLS.
     pub tls: Option<TlsAcceptor>,
     /// Time when the certificates were last read, in seconds since 1970.
@@ -28,8 +29,9 @@ impl Files {
             .auth_file
             .value
             .as_deref()
-            .map(AuthFile::read)
-            .transpose()?;
+            .map(Doors::read)
+            .transpose()?
+            .map(Arc::new);
         let tls = settings.tls.value.clone().map(TlsAcceptor::new).transpose();
         Ok(Files {
             auth,
@@ -56,7 +58,7 @@ impl Files {
     /// Reads all files again and logs the results. The old content of a file that cannot be read or is invalid stays in
     /// use.
     pub fn reload(&self) {
-        let auth = self.auth.as_ref().map(AuthFile::reload);
+        let auth = self.auth.as_ref().map(|doors| doors.reload());
         let tls = self.reload_tls();
         for (what, result) in [
             ("the file of users (-Y)", auth),

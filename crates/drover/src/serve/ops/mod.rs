@@ -5,7 +5,6 @@
 
 mod activation;
 mod args;
-mod auth;
 mod files;
 mod helpers;
 mod notify;
@@ -46,7 +45,7 @@ impl Ops {
     /// # Errors
     /// Any of these fails, except finding the service manager.
     pub fn take(settings: &OpsSettings, own: &[PathBuf], group: Option<u32>) -> Result<Ops, Failure> {
-        let admin = settings.metrics_listen.value.map(Admin::bind).transpose()?;
+        let mut admin = settings.metrics_listen.value.map(Admin::bind).transpose()?;
         if let Some((admin, _)) = &admin {
             let addr = admin
                 .addr()
@@ -55,6 +54,9 @@ impl Ops {
         }
         // While still root: often only root may read a key.
         let files = Arc::new(Files::read(settings)?);
+        if let Some((admin, _)) = &mut admin {
+            admin.guard(files.auth.clone());
+        }
         if let Some(name) = &settings.user.value {
             user::become_user(name, own, group)?;
         }

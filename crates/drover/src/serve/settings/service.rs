@@ -26,6 +26,10 @@ flags! {
     #[arg(long = "connect", value_name = "ADDR")]
     connect: String as Option<String> = optional();
 
+    /// File with the user:password as which --connect and --pool connect; or set DROVER_AUTH=user:password
+    #[arg(long = "connect-auth-file", value_name = "FILE")]
+    connect_auth_file: PathBuf as Option<PathBuf> = path();
+
     /// Serve the items of a pool of memory nodes, which are at these addresses: a gateway for memcached clients (see below)
     #[arg(long = "pool", value_name = "ADDR,...", value_delimiter = ',', conflicts_with = "connect")]
     pool: Vec<String> = parsed(Vec::new(), |addrs| of_nodes(addrs, device))

@@ -13,7 +13,7 @@ use drover_base::{Actor, Cpu, Ns, Rng};
 use drover_control::{ControlAddr, Dial};
 use drover_kv_race::{ItemMeta, POOL_KIND, Race, RaceError, RaceOptions};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
-use drover_memnode::{Arena, Keeper, PoolOptions};
+use drover_memnode::{Arena, Keeper, MemoryError, PoolOptions};
 use drover_rt::{TaskCx, TaskOptions, TaskPool};
 use drover_verbs::{Context, Device, DomainOptions};
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -32,13 +32,16 @@ const ROUNDS: u64 = 5;
 const MEMBERS: usize = 3;
 /// Tasks of each.
 const TASKS: u64 = 4;
-/// Rounds after which a new pool begins: keys are only added.
-const ROUNDS_PER_POOL: u64 = 20;
+/// Keys after which a new pool begins, since they are only added: a quarter of what fits.
+const KEYS_PER_POOL: usize = 1_000_000;
 /// Keys beyond the last acknowledged ones that are looked at: those that were under way.
 const UNDER_WAY: u64 = 2 * TASKS;
 
 /// Environment variable with the addresses of the nodes for [`member_process`].
 const NODES: &str = "DROVER_POOL_MEMBER";
+
+/// What a member's last line begins with, which says why it ends.
+const OVER: &str = "over: ";
 
 /// A process, or this one, with one thread in the pool.
 struct Member {
@@ -119,6 +122,22 @@ impl Member {
             }
         }
     }
+
+    /// Which of the keys of `client` exist.
+    fn keys(&mut self, client: &str, numbers: Vec<u64>) -> Vec<bool> {
+        let client = client.to_owned();
+        self.run(|cx, race, _| async move {
+            let mut found = Vec::new();
+            for number in numbers {
+                let item = race.get(&cx, &key(&client, number)).await.expect("a lookup");
+                if let Some(item) = &item {
+                    assert_eq!(item.value(), number.to_le_bytes(), "key {number} of {client}");
+                }
+                found.push(item.is_some());
+            }
+            found
+        })
+    }
 }
 
 fn key(client: &str, number: u64) -> Vec<u8> {
@@ -151,6 +170,8 @@ fn member_process() {
                     Ok(false) => panic!("{number} was there"),
                     // Behind a lock of a dead client that nobody has repaired yet.
                     Err(RaceError::Deadline | RaceError::Indeterminate) => {}
+                    // The machine was slow; the lease may be renewed.
+                    Err(RaceError::Memory(MemoryError::LeaseOver { .. })) => cx.sleep(Ns::from_ms(1)).await,
                     Err(error) => {
                         *over.borrow_mut() = Some(error);
                         return;
@@ -173,7 +194,7 @@ fn member_process() {
     while over.borrow().is_none() {
         member.step();
     }
-    println!("over: {}", over.borrow().expect("set"));
+    println!("{OVER}{}", over.borrow().expect("set"));
     std::process::exit(0);
 }
 
@@ -182,6 +203,7 @@ struct MemberProcess {
     child: Child,
     client: String,
     acknowledged: Arc<Mutex<Vec<u64>>>,
+    over: Arc<Mutex<Option<String>>>,
 }
 
 impl MemberProcess {
@@ -197,16 +219,22 @@ impl MemberProcess {
         let mut lines = stdout.lines().map_while(Result::ok);
         let client = lines.find_map(|line| line.strip_prefix("client ").map(str::to_owned));
         let acknowledged = Arc::new(Mutex::new(Vec::new()));
-        let noted = acknowledged.clone();
+        let over = Arc::new(Mutex::new(None));
+        let (noted, why) = (acknowledged.clone(), over.clone());
         std::thread::spawn(move || {
-            for number in lines.filter_map(|line| line.parse().ok()) {
-                noted.lock().expect("no panic").push(number);
+            for line in lines {
+                match (line.parse(), line.strip_prefix(OVER)) {
+                    (Ok(number), _) => noted.lock().expect("no panic").push(number),
+                    (_, Some(text)) => *why.lock().expect("no panic") = Some(text.to_owned()),
+                    _ => {}
+                }
             }
         });
         MemberProcess {
             child,
             client: client.expect("in the pool"),
             acknowledged,
+            over,
         }
     }
 
@@ -218,12 +246,19 @@ impl MemberProcess {
         self.acknowledged.lock().expect("no panic").len()
     }
 
-    fn wait_for_progress(&self, verifier: &mut Member) {
+    /// Waits until it has added some keys. False: it was shut out, since the machine was too slow for its lease.
+    fn wait_for_progress(&self, verifier: &mut Member) -> bool {
         let (before, start) = (self.count(), now());
         while self.count() < before + 10 {
             verifier.step();
-            assert!(now() - start < 20_000_000_000, "{} does not go on", self.client);
+            let over = self.over.lock().expect("no panic").clone();
+            if let Some(why) = over {
+                assert!(why.ends_with("is lost"), "{}: {why}", self.client);
+                return false;
+            }
+            assert!(now() - start < 60_000_000_000, "{} does not go on", self.client);
         }
+        true
     }
 }
 
@@ -238,14 +273,19 @@ struct Bed {
     members: Vec<MemberProcess>,
     verifier: Member,
     list: String,
+    /// Members that were shut out because the machine was too slow.
+    late: u64,
+    /// Keys that members which are gone have added.
+    added_before: usize,
     _nodes: [MemoryNode; 2],
 }
 
 impl Bed {
-    fn start() -> Bed {
+    fn start(name: &str, repair_after_ms: &str) -> Bed {
+        let args = &["-m", "256", "--repair-after-ms", repair_after_ms];
         let nodes = [
-            MemoryNode::start("kill-pool-a", &["-m", "256"]),
-            MemoryNode::start("kill-pool-b", &["-m", "256"]),
+            MemoryNode::start(&format!("{name}-a"), args),
+            MemoryNode::start(&format!("{name}-b"), args),
         ];
         let made = with_nodes(
             "--nodes",
@@ -258,7 +298,24 @@ impl Bed {
             members: (0..MEMBERS).map(|_| MemberProcess::start(&list)).collect(),
             verifier: Member::enter(&list),
             list,
+            late: 0,
+            added_before: 0,
             _nodes: nodes,
+        }
+    }
+
+    /// Keys that were added to the pool and acknowledged.
+    fn added(&self) -> usize {
+        self.added_before + self.members.iter().map(MemberProcess::count).sum::<usize>()
+    }
+
+    /// Waits until this member goes on, or takes its place by another one if it was shut out by itself.
+    fn wait_for_progress(&mut self, index: usize) {
+        while !self.members[index].wait_for_progress(&mut self.verifier) {
+            self.late += 1;
+            let victim = self.replace(index);
+            self.repair(&victim.client);
+            self.check_acknowledged(&victim);
         }
     }
 
@@ -300,20 +357,9 @@ impl Bed {
         self.verifier.race.stats().resumed - before
     }
 
-    /// Which of the keys of `client` exist.
+    /// See [`Member::keys`].
     fn keys(&mut self, client: &str, numbers: Vec<u64>) -> Vec<bool> {
-        let client = client.to_owned();
-        self.verifier.run(|cx, race, _| async move {
-            let mut found = Vec::new();
-            for number in numbers {
-                let item = race.get(&cx, &key(&client, number)).await.expect("a lookup");
-                if let Some(item) = &item {
-                    assert_eq!(item.value(), number.to_le_bytes(), "key {number} of {client}");
-                }
-                found.push(item.is_some());
-            }
-            found
-        })
+        self.verifier.keys(client, numbers)
     }
 
     fn check_acknowledged(&mut self, victim: &MemberProcess) {
@@ -330,6 +376,7 @@ impl Bed {
 
     fn replace(&mut self, index: usize) -> MemberProcess {
         let next = MemberProcess::start(&self.list);
+        self.added_before += self.members[index].count();
         std::mem::replace(&mut self.members[index], next)
     }
 
@@ -340,7 +387,7 @@ impl Bed {
         let client = self.members[index].client.clone();
         let locks = self.repair(&client);
         for other in (0..MEMBERS).filter(|&other| other != index) {
-            self.members[other].wait_for_progress(&mut self.verifier);
+            self.wait_for_progress(other);
         }
         let victim = self.replace(index);
         self.check_acknowledged(&victim);
@@ -396,13 +443,15 @@ fn survivors_in_a_pool_go_on() {
     let _repeat = Repeat::new(&variables, "kill_pool", "survivors_in_a_pool_go_on");
     let mut rng = Rng::new(seed, 0, 0x6b12);
     let (mut kills, mut holders, mut pauses, mut inside) = (0, 0, 0, 0);
-    let mut bed = Bed::start();
+    let mut bed = Bed::start("kill-pool", "0");
+    let mut late = 0;
     for round in 1..=rounds {
-        if round % ROUNDS_PER_POOL == 0 {
-            bed = Bed::start();
+        if bed.added() > KEYS_PER_POOL {
+            late += bed.late;
+            bed = Bed::start("kill-pool", "0");
         }
         for index in 0..MEMBERS {
-            bed.members[index].wait_for_progress(&mut bed.verifier);
+            bed.wait_for_progress(index);
         }
         let drawn = rng.below(MEMBERS as u64) as usize;
         if round % 5 == 0 {
@@ -415,7 +464,79 @@ fn survivors_in_a_pool_go_on() {
         holders += u64::from(bed.kill(holder.unwrap_or(drawn)) > 0);
     }
     println!(
-        "{kills} kills, {holders} of them while the process held a lock; {pauses} pauses, {inside} inside a request"
+        "{kills} kills, {holders} of them while the process held a lock; {pauses} pauses, {inside} inside a request; {} \
+         processes were too slow for their lease",
+        late + bed.late
     );
     assert!(rounds < 100 || holders >= rounds / 10, "too few held a lock");
+}
+
+/// All processes of a pool are killed while one holds a lock: its nodes repair what they have left, and the next process finds
+/// no lock held.
+#[test]
+fn nodes_repair_what_the_last_processes_left() {
+    if std::env::var("DROVER_SYSTEM").is_ok_and(|chosen| chosen != "race") {
+        return;
+    }
+    let mut bed = Bed::start("last-pool", "2000");
+    let mut dead: Vec<MemberProcess> = Vec::new();
+    let locks = loop {
+        for index in 0..MEMBERS {
+            bed.wait_for_progress(index);
+        }
+        let _ = bed.lock_holder();
+        for member in &mut bed.members {
+            member.send(Signal::KILL);
+            member.child.wait().expect("it ends");
+        }
+        let locks = bed
+            .verifier
+            .run(|cx, race, _| async move { race.held_locks(&cx).await.expect("READs").len() });
+        dead.append(&mut bed.members);
+        if locks > 0 {
+            break locks;
+        }
+        bed.members = (0..MEMBERS).map(|_| MemberProcess::start(&bed.list)).collect();
+    };
+    println!("{locks} locks held by {} dead processes", dead.len());
+    let Bed {
+        list,
+        verifier,
+        _nodes,
+        ..
+    } = bed;
+    // The last client that lives leaves, too.
+    let Member {
+        race,
+        arena,
+        tasks,
+        keeper,
+        ..
+    } = verifier;
+    drop((race, arena, tasks));
+    keeper.leave();
+    let start = now();
+    while drover(&["pool", "status", "--nodes", &list], "")
+        .1
+        .contains("waits for repair")
+    {
+        assert!(now() - start < 60_000_000_000, "nobody repairs");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    let mut next = Member::enter(&list);
+    let added = next.run(|cx, race, _| async move {
+        let locks = race.held_locks(&cx).await.expect("READs");
+        let added = race.add(&cx, b"next", b"value", ItemMeta::default()).await;
+        (locks.len(), added)
+    });
+    assert_eq!(added, (0, Ok(true)));
+    for member in &dead {
+        let numbers = member.acknowledged.lock().expect("no panic").clone();
+        let found = next.keys(&member.client, numbers);
+        assert!(
+            found.iter().all(|&found| found),
+            "{}: an acknowledged key is lost",
+            member.client
+        );
+    }
 }

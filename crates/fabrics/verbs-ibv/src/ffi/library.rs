@@ -1,8 +1,8 @@
 //! [`Library`]: the symbols of libibverbs, resolved at run time.
 
 use super::{
-    Ah, AhAttr, CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd, PortAttr, Qp, QpAttr,
-    QpInitAttr, Srq, SrqInitAttr,
+    Ah, AhAttr, AsyncEvent, CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd, PortAttr, Qp,
+    QpAttr, QpInitAttr, Srq, SrqInitAttr,
 };
 use drover_verbs::OpenError;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -48,6 +48,8 @@ symbols! {
     "ibv_get_device_name" get_device_name: fn(*mut Device) -> *const c_char;
     "ibv_open_device" open_device: fn(*mut Device) -> *mut Context;
     "ibv_close_device" close_device: fn(*mut Context) -> c_int;
+    "ibv_get_async_event" get_async_event: fn(*mut Context, *mut AsyncEvent) -> c_int;
+    "ibv_ack_async_event" ack_async_event: fn(*mut AsyncEvent);
     "ibv_query_device" query_device: fn(*mut Context, *mut DeviceAttr) -> c_int;
     "ibv_query_port" query_port: fn(*mut Context, u8, *mut PortAttr) -> c_int;
     "_ibv_query_gid_table" query_gid_table: fn(*mut Context, *mut GidEntry, usize, u32, usize) -> isize;

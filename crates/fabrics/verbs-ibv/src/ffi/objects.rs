@@ -66,6 +66,34 @@ pub struct Context {
     pub abi_compat: *mut c_void,
 }
 
+/// `ibv_async_event`: an event of a device. What it is about is a pointer, or the number of a port.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AsyncEvent {
+    pub element: *mut c_void,
+    /// `event_type`.
+    pub kind: c_int,
+}
+
+const _: () = assert!(size_of::<AsyncEvent>() == 16);
+
+impl Default for AsyncEvent {
+    fn default() -> AsyncEvent {
+        AsyncEvent {
+            element: std::ptr::null_mut(),
+            kind: 0,
+        }
+    }
+}
+
+pub const EVENT_CQ_ERR: c_int = 0;
+pub const EVENT_QP_FATAL: c_int = 1;
+pub const EVENT_QP_REQ_ERR: c_int = 2;
+pub const EVENT_QP_ACCESS_ERR: c_int = 3;
+pub const EVENT_DEVICE_FATAL: c_int = 8;
+pub const EVENT_PORT_ACTIVE: c_int = 9;
+pub const EVENT_PORT_ERR: c_int = 10;
+
 /// `__VERBS_ABI_IS_EXTENDED`.
 pub const EXTENDED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
 

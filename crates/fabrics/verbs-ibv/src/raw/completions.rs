@@ -1,6 +1,7 @@
 //! Completion queues, and the channel that signals completions.
 
 use super::{DataPath, Opened, made};
+use crate::counters::Counters;
 use crate::ffi;
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -58,6 +59,9 @@ pub(crate) struct Completions {
     pub(super) ptr: NonNull<ffi::Cq>,
     path: DataPath,
     pub(crate) done: Done,
+    /// Completions taken and not yet counted in `counters`.
+    taken: Cell<u64>,
+    counters: Arc<Counters>,
 }
 
 /// Slots in [`Done`]. Numbers of queue pairs are consecutive, so few share a slot.
@@ -102,7 +106,11 @@ impl Counts<'_> {
 }
 
 impl Completions {
-    pub(crate) fn new(channel: &Rc<Channel>, depth: c_int) -> io::Result<Rc<Completions>> {
+    pub(crate) fn new(
+        channel: &Rc<Channel>,
+        depth: c_int,
+        counters: Arc<Counters>,
+    ) -> io::Result<Rc<Completions>> {
         let opened = &channel.opened;
         let (context, channel_ptr) = (opened.ptr.as_ptr(), channel.ptr.as_ptr());
         // SAFETY: an open device and a channel of it.
@@ -115,6 +123,8 @@ impl Completions {
             ptr,
             path,
             done,
+            taken: Cell::new(0),
+            counters,
         }))
     }
 
@@ -126,8 +136,20 @@ impl Completions {
         usize::try_from(got).unwrap_or(0).min(wcs.len())
     }
 
+    /// Counts completions that were taken.
+    #[inline(always)]
+    pub(crate) fn count(&self, taken: usize) {
+        self.taken.set(self.taken.get() + taken as u64);
+    }
+
+    /// Adds what was taken to the counters of the device.
+    pub(crate) fn publish(&self) {
+        self.counters.completed(self.taken.take());
+    }
+
     /// Requests an event for the next completion.
     pub(crate) fn request_event(&self) {
+        self.publish();
         // SAFETY: our queue.
         unsafe { (self.path.req_notify_cq)(self.ptr.as_ptr(), 0) };
     }
@@ -135,6 +157,7 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
+        self.publish();
         // An event not yet taken would block the next line for ever.
         self.channel.drain();
         // SAFETY: created by us, destroyed once; queue pairs held an Rc of it and are gone.

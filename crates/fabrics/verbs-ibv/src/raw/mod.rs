@@ -42,7 +42,7 @@ fn made<T>(object: *mut T) -> io::Result<NonNull<T>> {
 }
 
 /// The data path functions of an opened device, which the header's inline functions would look up at every call.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct DataPath {
     pub(crate) poll_cq: ffi::PollCq,
     pub(crate) req_notify_cq: ffi::ReqNotifyCq,
@@ -52,6 +52,7 @@ pub(crate) struct DataPath {
 }
 
 /// An opened device.
+#[derive(Debug)]
 pub(crate) struct Opened {
     lib: Arc<Library>,
     ptr: NonNull<ffi::Context>,
@@ -97,7 +98,31 @@ impl Opened {
             post_recv,
         };
         let lib = lib.clone();
-        Ok(Some(Arc::new(Opened { lib, ptr, path })))
+        let opened = Arc::new(Opened { lib, ptr, path });
+        if let Some(fd) = opened.events() {
+            rustix::io::ioctl_fionbio(fd, true)?;
+        }
+        Ok(Some(opened))
+    }
+
+    /// What becomes readable when the device has an asynchronous event.
+    fn events(&self) -> Option<rustix::fd::BorrowedFd<'_>> {
+        // SAFETY: an open device; this field is never written after opening.
+        let fd = unsafe { self.ptr.as_ref() }.async_fd;
+        // SAFETY: the descriptor is open as long as the device, which the borrow ensures.
+        (fd >= 0).then(|| unsafe { rustix::fd::BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Takes an asynchronous event of the device, if it has one, and returns its kind. Never blocks.
+    pub(crate) fn take_event(&self) -> Option<c_int> {
+        let mut event = ffi::AsyncEvent::default();
+        // SAFETY: an open device, and space for the result. It does not block.
+        if unsafe { (self.lib.get_async_event)(self.ptr.as_ptr(), &mut event) } != 0 {
+            return None;
+        }
+        // SAFETY: just taken, and acknowledged once: whoever destroys its object waits for that.
+        unsafe { (self.lib.ack_async_event)(&mut event) };
+        Some(event.kind)
     }
 
     /// The table of further functions, if the library knows it from `offset` on.

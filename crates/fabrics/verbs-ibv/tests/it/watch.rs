@@ -8,16 +8,17 @@ use drover_verbs_ibv_stub as stub;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-struct Bed {
+pub(crate) struct Bed {
+    pub(crate) device: IbvDevice,
     ctx: IbvContext,
     cq: IbvCq,
     mr: IbvMr,
-    from: IbvQp,
+    pub(crate) from: IbvQp,
     to: IbvQp,
 }
 
 /// A connection whose sender waits for ever for a RECV.
-fn bed() -> Bed {
+pub(crate) fn bed() -> Bed {
     patient_bed(Ns::from_s(5))
 }
 
@@ -25,10 +26,8 @@ fn patient_bed(stuck_after: Ns) -> Bed {
     let mut options = IbvOptions::default();
     options.library = Some(stub::library());
     options.stuck_after = stuck_after;
-    let ctx = IbvDevice::open(options)
-        .expect("a device")
-        .context()
-        .expect("a context");
+    let device = IbvDevice::open(options).expect("a device");
+    let ctx = device.context().expect("a context");
     let memory = ctx.alloc(4096, PageWish::Small).expect("memory");
     let mr = ctx.register(&memory, Access::ALL).expect("registered");
     let cq = ctx.create_cq(16).expect("a queue");
@@ -42,6 +41,7 @@ fn patient_bed(stuck_after: Ns) -> Bed {
     from.connect(&names[1]).expect("connected");
     to.connect(&names[0]).expect("connected");
     Bed {
+        device,
         ctx,
         cq,
         mr,
@@ -51,7 +51,7 @@ fn patient_bed(stuck_after: Ns) -> Bed {
 }
 
 impl Bed {
-    fn send(&mut self, signaled: &[bool]) {
+    pub(crate) fn send(&mut self, signaled: &[bool]) {
         let mut list = SendList::default();
         for &signaled in signaled {
             let payload = list.inline(b"anybody there");
@@ -60,7 +60,7 @@ impl Bed {
         self.from.post_send(self.ctx.cpu(), &list).expect("taken");
     }
 
-    fn receive(&mut self, count: usize) {
+    pub(crate) fn receive(&mut self, count: usize) {
         let mut list = RecvList::default();
         for _ in 0..count {
             let (wr_id, sge) = (WrId(2), self.mr.sge(0, 64));
@@ -69,8 +69,12 @@ impl Bed {
         self.to.post_recv(self.ctx.cpu(), &list).expect("taken");
     }
 
-    fn poll(&mut self) -> usize {
+    pub(crate) fn poll(&mut self) -> usize {
         self.cq.poll(self.ctx.cpu(), &mut [Wc::default(); 16])
+    }
+
+    pub(crate) fn arm(&self) {
+        self.ctx.arm();
     }
 
     /// Numbers of the queue pairs that the second of two checks reports.

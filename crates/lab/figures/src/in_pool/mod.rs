@@ -255,6 +255,7 @@ impl InPool {
             depth_max: 8,
             item_bytes_max: u32::MAX,
             tables: 1,
+            evicts: false,
         };
         let value = load.value();
         let keys: Vec<[u8; BYTES]> = (0..load.keys).map(key).collect();

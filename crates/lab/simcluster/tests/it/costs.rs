@@ -15,7 +15,6 @@ fn counted() -> BTreeMap<&'static str, &'static [Work]> {
         let other = budgets.insert(begin, work);
         assert!(other.is_none_or(|other| other == work), "{begin}");
     }
-    budgets.insert("race", drover_kv_race::BUDGET);
     budgets
 }
 

@@ -285,3 +285,21 @@ fn no_reader_finds_what_has_expired() {
     find_nothing("farm", "default", [47, 53, 56]);
     find_nothing("pilaf", "default", [38, 47, 53]);
 }
+
+#[test]
+fn a_few_seeds_find_nothing_in_race() {
+    find_nothing("race", "default", 1..6);
+}
+
+/// A client asked for memory that dead ones still had, and was told at its deadline that there is no service.
+#[test]
+fn a_node_that_waits_for_memory_of_the_dead_is_full() {
+    find_nothing("race", "default", [14]);
+}
+
+/// A node stopped while clients tried to come in, again and again: each attempt took a place on the others, which only a
+/// client that is in could have freed.
+#[test]
+fn attempts_to_enter_take_no_places() {
+    find_nothing("race", "default", [30]);
+}

@@ -251,7 +251,11 @@ fn keep<B: Bed>(bed: &mut B, client: &mut B::Client, at: usize, value: &[u8]) {
             assert_eq!(run(put), comes, "{} bytes, {condition:?}", value.len());
         }
         let (found, newer, flags) = item(bed, client, key).expect("it was put");
-        assert!(found == value && flags == 5 && newer != version, "{}", value.len());
+        assert!(
+            found == value && flags == 5 && newer != version,
+            "{}",
+            value.len()
+        );
     }
     let mut run = |op| run_one(bed, client, op);
     for (condition, comes) in [

@@ -107,6 +107,13 @@ impl<H: ControlHandler> ControlServer<H> {
     /// Adds a connection from another source, for example one end of [`ControlStream::pair`], and calls
     /// [`ControlHandler::on_connect`]. `None` if there are too many connections: then it was refused.
     pub fn adopt(&mut self, stream: ControlStream) -> Option<ConnId> {
+        if self.peers.len() >= self.connections_max
+            && let Some(conn) = self.peers.longest_unproven()
+        {
+            // Strangers who begin handshakes do not keep users out.
+            self.peers
+                .refuse(conn, refusal::TOO_MANY_CONNECTIONS, "others came later");
+        }
         if self.peers.len() >= self.connections_max {
             let limit = self.connections_max;
             tracing::warn!(limit, client = %stream.peer(), "control connection refused: too many connections");

@@ -159,10 +159,22 @@ impl Peers {
         self.ended.pop_front()
     }
 
-    /// Time when the first heartbeat is due.
+    /// The connection that has longest not proved who it is.
+    pub(super) fn longest_unproven(&self) -> Option<ConnId> {
+        let unproven = |(index, slot): (usize, &PeerSlot)| {
+            let number = slot.stream.as_ref()?.unproven()?;
+            let generation = slot.generation;
+            let index = index as u32;
+            Some((number, ConnId { index, generation }))
+        };
+        let all = self.slots.iter().enumerate().filter_map(unproven);
+        all.min().map(|(_, conn)| conn)
+    }
+
+    /// Time when the first heartbeat is due, or a connection that has not proved who it is.
     pub(super) fn next_look(&self) -> Ns {
         self.streams()
-            .map(ControlStream::next_look)
+            .map(|stream| stream.next_look().min(stream.guard_look()))
             .min()
             .unwrap_or(Ns::MAX)
     }
@@ -200,7 +212,7 @@ impl Peers {
                 Some(_) => polled.next().is_some_and(|fd| !fd.revents().is_empty()),
                 None => true,
             };
-            if called || stream.has_more() || stream.is_due(now) {
+            if called || stream.has_more() || stream.is_due(now) || stream.guard_look() <= now {
                 ready.push(ConnId {
                     index: index as u32,
                     generation: slot.generation,

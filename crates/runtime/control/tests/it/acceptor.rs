@@ -12,7 +12,7 @@ use drover_verbs_suite::loopback::{LoopbackCpu, LoopbackDevice, LoopbackOptions}
 
 /// Sends every frame back; kind 66 asks to be refused, kind 77 to be closed.
 #[derive(Default)]
-struct Echo {
+pub struct Echo {
     open: Vec<ConnId>,
     ends: Vec<String>,
     ticks: usize,
@@ -48,14 +48,14 @@ impl ControlHandler for Echo {
     }
 }
 
-struct Bed {
-    device: LoopbackDevice,
+pub struct Bed {
+    pub device: LoopbackDevice,
     ctx: drover_verbs_suite::loopback::LoopbackContext,
-    server: ControlServer<Echo>,
+    pub server: ControlServer<Echo>,
 }
 
 impl Bed {
-    fn new(connections_max: usize) -> Bed {
+    pub fn new(connections_max: usize) -> Bed {
         // A clock that moves only by hand.
         let options = LoopbackOptions {
             tick: Ns::ZERO,
@@ -71,11 +71,11 @@ impl Bed {
         self.ctx.cpu()
     }
 
-    fn turn(&mut self) {
+    pub fn turn(&mut self) {
         self.server.turn(self.ctx.cpu(), Ns::ZERO);
     }
 
-    fn client(&mut self) -> ControlStream {
+    pub fn client(&mut self) -> ControlStream {
         let (client, server) = ControlStream::pair();
         let _ = self.server.adopt(server);
         client

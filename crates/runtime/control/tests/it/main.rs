@@ -3,4 +3,5 @@
 mod acceptor;
 mod control_channel;
 mod control_frames;
+mod guard;
 mod out_of_descriptors;

@@ -38,10 +38,7 @@ impl<'a> Turn<'a, '_> {
         text: &'a mut Vec<u8>,
     ) -> Action<'a> {
         match (step, outcome) {
-            (
-                Step::Read,
-                &Outcome::Found { value, version, .. },
-            ) => match next_text(value, (by, up), text) {
+            (Step::Read, &Outcome::Found { value, version, .. }) => match next_text(value, (by, up), text) {
                 Next::Number(number) => {
                     self.memo.number = number;
                     self.overwrite(text, version, None)

@@ -17,7 +17,7 @@ use crate::POOL_KIND;
 use crate::error::RaceError;
 use crate::ops::Access;
 use crate::options::RaceOptions;
-use crate::race::Race;
+use crate::race::{Race, RaceStats};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::{ControlError, Dial};
 use drover_kv::{SetupError, refused};
@@ -107,6 +107,10 @@ impl<P: Provider> Live<P> {
     fn has_lost_a_node(&self) -> bool {
         self.pool.nodes().iter().any(|node| node.is_lost())
     }
+
+    fn owns_nothing(&self) -> bool {
+        self.pool.nodes().iter().all(|node| node.chunks_owned() == 0)
+    }
 }
 
 enum State<P: Provider> {
@@ -152,6 +156,11 @@ impl<P: Provider> Session<P> {
 
     pub(super) fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready) && !self.is_broken()
+    }
+
+    /// What the operations of this session have met.
+    pub(super) fn stats(&self) -> Option<RaceStats> {
+        Some(self.live.as_ref()?.race.as_ref()?.stats())
     }
 
     pub(super) fn take_error(&mut self) -> Option<SetupError> {
@@ -378,6 +387,10 @@ impl<P: Provider> Session<P> {
             live.tasks.iter().for_each(|task| {
                 tasks.cancel(*task);
             });
+            // A session that never began has changed nothing. Each attempt would take a place until somebody repairs.
+            if live.race.is_none() && live.owns_nothing() {
+                live.pool.leave();
+            }
         }
     }
 
@@ -389,12 +402,14 @@ impl<P: Provider> Session<P> {
     ) -> Result<State<P>, SetupError> {
         self.connections = nodes.connections();
         let opened = Opened::<P>::default();
-        let (arena, caps) = (Arena::new(nodes), self.ctx.caps().clone());
+        let (arena, ctx) = (Arena::new(nodes), self.ctx.clone());
         let (refreshing, options, put) = (tasks.single_flight(), self.options, opened.clone());
         let task = tasks.spawn(|cx| async move {
             let race = async {
                 wait_until_fenced(&cx, arena.nodes(), old).await?;
-                Race::open(&cx, &arena, &caps, refreshing, options).await
+                let race = Race::open(&cx, &arena, ctx.caps(), refreshing, options).await?;
+                race.charge_to(&ctx);
+                Ok(race)
             };
             put.set(Some(race.await));
         });
@@ -441,7 +456,7 @@ impl<P: Provider> Drop for Session<P> {
         // A client that owns no memory has nothing to repair; the others repair what it has left.
         let own = self.live.as_ref().filter(|live| live.lease.is_some());
         if let Some(live) = own.filter(|_| !self.access.is_broken())
-            && live.pool.nodes().iter().all(|node| node.chunks_owned() == 0)
+            && live.owns_nothing()
         {
             live.pool.leave();
         }

@@ -5,6 +5,7 @@
 
 use super::attend::Entry;
 use super::operation::{Operation, View};
+use super::recovery::{READ_BYTES, Walk};
 use super::{Race, Shard};
 use crate::error::RaceError;
 use drover_base::mix;
@@ -57,6 +58,31 @@ impl<P: Provider> Race<P> {
             evicted += usize::from(self.remove_oldest(cx, shard, &pin, &mut entries).await?);
             if evicted == BATCH {
                 break;
+            }
+        }
+        match evicted {
+            0 => self.evict_of_few(cx, shard, class).await,
+            evicted => Ok(evicted),
+        }
+    }
+
+    /// As [`evict`](Race::evict), in a table with so few items that no draw has met one: looks everywhere, from a drawn place on.
+    async fn evict_of_few(&self, cx: &TaskCx<P>, shard: &Shard, class: Class) -> Result<usize, RaceError> {
+        let (bytes, mut walk, mut evicted) = (shard.header.shape.bytes() as usize, Walk::default(), 0);
+        while let Some(subtable) = self.next_subtable(cx, shard, &mut walk).await? {
+            let pieces = bytes.div_ceil(READ_BYTES);
+            let drawn = self.draw(pieces as u64) as usize;
+            for piece in 0..pieces {
+                let pin = self.nodes().pin(shard.node);
+                let from = (drawn + piece) % pieces * READ_BYTES;
+                let first = subtable + from as u64;
+                let found = self.entries(cx, shard, first, READ_BYTES.min(bytes - from));
+                let mut entries = found.await?;
+                entries.retain(|(_, _, block)| Class::of(block.bytes()) == Some(class));
+                evicted += usize::from(self.remove_oldest(cx, shard, &pin, &mut entries).await?);
+                if evicted == BATCH {
+                    return Ok(evicted);
+                }
             }
         }
         Ok(evicted)

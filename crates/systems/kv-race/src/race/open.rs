@@ -22,6 +22,9 @@ impl<P: Provider> Race<P> {
     /// Opens the tables of all nodes, or creates them. `caps` are those of the thread's context; `refreshing` is a new
     /// [`TaskPool::single_flight`](drover_rt::TaskPool::single_flight) of the thread's tasks.
     ///
+    /// If the process is [alone with one node](drover_memnode::PoolOptions::alone), only that node's tables are opened, to be
+    /// repaired: keys must not be looked for.
+    ///
     /// # Errors
     /// [`RaceError::NoTable`] if a node has none and none is to be created, or their seeds differ.
     pub async fn open(
@@ -29,18 +32,26 @@ impl<P: Provider> Race<P> {
         arena: &Arena<P>,
         caps: &Caps,
         refreshing: SingleFlight<P, usize, ()>,
-        options: RaceOptions,
+        mut options: RaceOptions,
     ) -> Result<Race<P>, RaceError> {
-        let count = arena.nodes().pool().node_count();
+        let pool = arena.nodes().pool();
+        let count = pool.node_count();
         let mut shards: Vec<Shard> = Vec::with_capacity(count);
+        let mut index = 0;
         // As many as the first table says.
-        while shards.len() < count * shards.first().map_or(1, |first| first.header.tables as usize) {
-            let shard = open_shard(cx, arena, shards.len(), count, &options).await?;
+        while index < count * shards.first().map_or(1, |first| first.header.tables as usize) {
+            let here = index;
+            index += 1;
+            if pool.node(here % count).is_absent() {
+                continue;
+            }
+            let shard = open_shard(cx, arena, here, count, &options).await?;
             let (node, header) = (shard.node, shard.header);
             let first = shards.first().map_or(header, |first| first.header);
             if (first.seed, first.tables) != (header.seed, header.tables) {
                 return Err(RaceError::NoTable { node });
             }
+            options.evicts |= header.evicts;
             shards.push(shard);
         }
         let seed = shards.first().map(|first| first.header.seed);

@@ -66,7 +66,7 @@ impl<P: Provider> Race<P> {
 
 impl<P: Provider> Operation<'_, P> {
     /// A buffer, once there is one: other tasks use them for a while.
-    async fn buffer(&self, len: usize) -> Result<Buffer, RaceError> {
+    pub(super) async fn buffer(&self, len: usize) -> Result<Buffer, RaceError> {
         loop {
             match self.cx.buffer(len) {
                 Err(StageError::NoBuffer { .. }) => self.wait().await?,

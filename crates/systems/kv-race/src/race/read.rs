@@ -8,7 +8,7 @@ use drover_index::race::{Candidates, Slot, SlotId, Verdict};
 use drover_mem::Buffer;
 use drover_memnode::MemoryError;
 use drover_memnode::block::{BLOCK_HEADER_BYTES, BlockMeta, Chain, decode_block};
-use drover_rt::Ticket;
+use drover_rt::{StageError, TaskError, Ticket};
 use drover_verbs::Provider;
 
 /// Blocks that an operation READs in one list.
@@ -62,6 +62,15 @@ pub(super) enum Search {
 /// An entry whose block is being READ.
 type Asked = (SlotId, Slot, Ticket);
 
+/// Whether all buffers that are long enough are in use, as they are for a moment.
+#[cold]
+fn lacks_buffer(error: &RaceError) -> bool {
+    let RaceError::Memory(MemoryError::Task(TaskError::Stage(error))) = error else {
+        return false;
+    };
+    matches!(error, StageError::NoBuffer { .. })
+}
+
 impl<P: Provider> Operation<'_, P> {
     pub(super) async fn get(&mut self) -> Result<Option<Found>, RaceError> {
         loop {
@@ -98,6 +107,12 @@ impl<P: Provider> Operation<'_, P> {
                     Err(RaceError::Memory(MemoryError::BadPointer { addr, .. })) => {
                         self.bad.bad(addr)?;
                         search = Search::Torn;
+                    }
+                    Err(error) if lacks_buffer(&error) => {
+                        // What is staged holds buffers that others wait for: this look begins anew.
+                        drop(self.cx.sync());
+                        self.wait().await?;
+                        return Ok(Search::Torn);
                     }
                     Err(error) => return Err(error),
                 }

@@ -11,7 +11,7 @@ use drover_base::Condition;
 use drover_index::race::{
     BLOCK_UNIT, BlockRef, BucketPair, Candidates, Choice, Settled, Slot, SlotId, Verdict, settle,
 };
-use drover_memnode::block::{BlockMeta, Cut, encode_block};
+use drover_memnode::block::{BlockMeta, Chain, Cut, encode_block};
 use drover_memnode::{Addr, Class, Need};
 use drover_rt::{ConflictGuard, TaskCx};
 use drover_verbs::Provider;
@@ -169,7 +169,7 @@ impl<P: Provider> Operation<'_, P> {
             self.write_pieces(&new.pieces, meta, cut, value).await?;
             new.may_stay = false;
         }
-        let mut buffer = self.cx.buffer(new.bytes)?;
+        let mut buffer = self.buffer(new.bytes).await?;
         let used = encode_block(&mut buffer, meta, self.key, value, first);
         buffer[used..].fill(0);
         let at = self.race.nodes().locate_to_write(self.cx, new.addr, new.bytes)?;
@@ -198,15 +198,15 @@ impl<P: Provider> Operation<'_, P> {
     }
 
     /// Frees what an entry that this operation has replaced or removed leads to.
-    async fn free(&self, found: &Match) {
+    async fn free(&self, slot: Slot, chain: Chain) {
         if self.race.makes(Mistake::FreesAtOnce)
-            && let Ok((addr, bytes)) = self.block(found.slot)
+            && let Ok((addr, bytes)) = self.block(slot)
         {
             return self.race.0.arena.put_back(addr, bytes);
         }
-        if let Some(block) = found.slot.block() {
+        if let Some(block) = slot.block() {
             let (cx, shard, pin) = (self.cx, self.shard, &self.pin);
-            self.race.free(cx, shard, pin, block, found.chain).await;
+            self.race.free(cx, shard, pin, block, chain).await;
         }
     }
 
@@ -235,7 +235,7 @@ impl<P: Provider> Operation<'_, P> {
                         let addr = self.slot_addr(&view, found.id);
                         new.may_stay = true;
                         if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
-                            self.free(&found).await;
+                            self.free(found.slot, found.chain).await;
                             return Ok(Updated::Done);
                         }
                         new.may_stay = false;
@@ -400,11 +400,14 @@ impl<P: Provider> Operation<'_, P> {
                     };
                     value.clear();
                     let meta = change(&found.found, value);
+                    let (id, slot, chain) = (found.id, found.slot, found.chain);
+                    // The old value's buffer goes back before the new one's is waited for.
+                    drop(found);
                     let new = self.stage_new_block(value, meta).await?;
-                    let addr = self.slot_addr(&view, found.id);
+                    let addr = self.slot_addr(&view, id);
                     // If it fails, nobody knows whether the block is linked: it stays.
-                    if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
-                        self.free(&found).await;
+                    if self.cas(addr, slot, slot.replaced(new.block)).await? {
+                        self.free(slot, chain).await;
                         return Ok(Updated::Done);
                     }
                     self.give_back(&new);
@@ -434,7 +437,7 @@ impl<P: Provider> Operation<'_, P> {
                     } else {
                         let addr = self.slot_addr(&view, found.id);
                         if self.cas(addr, found.slot, Slot::EMPTY).await? {
-                            self.free(&found).await;
+                            self.free(found.slot, found.chain).await;
                             return Ok(match found.is_live {
                                 true => Updated::Done,
                                 false => Updated::Missing,

@@ -62,6 +62,7 @@ impl BedOptions {
                     depth_max: 8,
                     item_bytes_max: u32::MAX,
                     tables: 1,
+                    evicts: false,
                 }),
                 ..RaceOptions::default()
             },

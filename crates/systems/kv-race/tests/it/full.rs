@@ -11,6 +11,7 @@ use drover_verbs::Provider;
 on_pool_fabrics! {
     race_a_full_node_refuses_writes_only
     race_a_cache_removes_old_items
+    race_a_table_may_say_that_it_is_a_cache
 }
 
 const VALUE: [u8; 900] = [7; 900];
@@ -85,6 +86,43 @@ fn race_a_cache_removes_old_items<F: Fabric>(fabric: F) {
         Ok(())
     });
     assert!(process.race.stats().evicted > 4000, "{:?}", process.race.stats());
+}
+
+/// Whether a pool is a cache may be said by its tables: then all processes agree, whatever their options say.
+fn race_a_table_may_say_that_it_is_a_cache<F: Fabric>(fabric: F) {
+    let mut options = options();
+    options.race.create.as_mut().expect("a table").evicts = true;
+    let bed = Bed::with(fabric, options);
+    let (first, second) = (
+        bed.process(),
+        bed.process_with(|options| options.race.create = None),
+    );
+    for process in [&first, &second] {
+        bed.run(process, |cx, race| async move {
+            for key in 0..1500u32 {
+                race.put(&cx, &key.to_le_bytes(), &VALUE, META).await?;
+            }
+            Ok(())
+        });
+        assert!(process.race.stats().evicted > 0);
+    }
+}
+
+/// Few long items in a table with place for many: no draw meets one.
+#[test]
+fn race_a_cache_finds_its_few_items() {
+    let mut options = BedOptions::new(1024);
+    options.node.bytes = 1 << 20;
+    options.race.evicts = true;
+    let bed = Bed::with(sim(), options);
+    let process = bed.process();
+    bed.run(&process, |cx, race| async move {
+        for key in 0..200u32 {
+            race.put(&cx, &key.to_le_bytes(), &[7; 10_000], META).await?;
+        }
+        Ok(())
+    });
+    assert!(process.race.stats().evicted > 100, "{:?}", process.race.stats());
 }
 
 /// Neither do tables that cannot be split any further refuse anything, if they may remove items.

@@ -15,11 +15,46 @@ on_pool_fabrics! {
     race_long_values_come_back
     race_a_long_value_is_one_or_another
     race_long_values_are_refused_whole
+    race_values_of_a_whole_buffer_wait_for_one
 }
 
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed, 0, 0);
     (0..len).map(|_| rng.below(256) as u8).collect()
+}
+
+/// More operations at once than there are buffers of their length: they wait for each other.
+fn race_values_of_a_whole_buffer_wait_for_one<F: Fabric>(fabric: F) {
+    const TASKS: usize = 40;
+    let mut options = BedOptions::new(4);
+    options.node.bytes = 16 << 20;
+    let bed = Bed::with(fabric, options);
+    let process = bed.process();
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            process.spawn(move |cx, race| async move {
+                let (key, value) = ((task as u32 / 2).to_le_bytes(), vec![task as u8; 16_000]);
+                for _ in 0..5 {
+                    race.put(&cx, &key, &value, META).await?;
+                    let found = race.get(&cx, &key).await?.expect("put").value().to_vec();
+                    assert_eq!(found.len(), 16_000);
+                    let same = |old: &[u8], new: &mut Vec<u8>| new.extend_from_slice(old);
+                    assert!(race.modify(&cx, &key, META, same).await?);
+                }
+                Ok::<_, RaceError>(())
+            })
+        })
+        .collect();
+    let mut done = 0;
+    bed.pool.until("all end", || {
+        for task in &tasks {
+            if let Some(ended) = task.take() {
+                ended.unwrap_or_else(|error| panic!("{error}"));
+                done += 1;
+            }
+        }
+        done == TASKS
+    });
 }
 
 /// Lengths around those of one block, two and three, and the longest.

@@ -5,8 +5,8 @@ use super::options::{FenceMode, NodeOptions};
 use super::process::Process;
 use crate::client::ClientId;
 use crate::clients::{
-    ClientInfo, ClientState, IDENTITY_AT, PROCESS_AT, PUBLISHED_AT, PURGED_AT, decode_identity,
-    encode_identity,
+    ClientInfo, ClientState, IDENTITY_AT, PREDECESSOR_AT, PROCESS_AT, PUBLISHED_AT, PURGED_AT,
+    decode_identity, encode_identity,
 };
 use crate::control::Verdict;
 use crate::header::{EPOCH_AT, Geometry, LIVE_AT, RECLAIM_AT, SWEEP_AT};
@@ -28,6 +28,15 @@ struct Client {
     is_earlier: bool,
     /// That it may still write was told.
     is_stuck: bool,
+    /// Dead client whose place it was given, until that one is repaired.
+    predecessor: ClientId,
+}
+
+impl Client {
+    /// Whether its place can be given away before it is repaired: it is dead, and was not given the place that way.
+    fn leaves_its_place(&self) -> bool {
+        self.state == ClientState::Fenced && self.predecessor.is_none()
+    }
 }
 
 /// What a node has done about its clients since it began.
@@ -77,6 +86,8 @@ impl ClientTable {
             let line = table.line(index);
             let word = region.load_u64(line + IDENTITY_AT, Ordering::Relaxed);
             let (id, state) = decode_identity(word).unwrap_or_default();
+            let predecessor = region.load_u64(line + PREDECESSOR_AT, Ordering::Relaxed);
+            table.clients[index].predecessor = ClientId::from_bits(predecessor as u32);
             if state != ClientState::Free && usize::from(id.id) == index + 1 {
                 let words = [0, 8].map(|word| region.load_u64(line + PROCESS_AT + word, Ordering::Relaxed));
                 let process = Process::noted(words).filter(|_| state != ClientState::Fenced);
@@ -125,19 +136,20 @@ impl ClientTable {
         above: u16,
         pid: Option<u32>,
     ) -> Result<ClientId, Verdict> {
+        let is_deserted = self.is_deserted();
         let index = match wanted.is_none() {
-            true => self
-                .clients
-                .iter()
-                .skip(usize::from(above))
-                .position(|client| client.state == ClientState::Free)
-                .map(|index| index + usize::from(above))
-                .ok_or(Verdict::ClientsMax)?,
+            true => self.place_above(above, is_deserted).ok_or(Verdict::ClientsMax)?,
             false => usize::from(wanted.id) - 1,
         };
         let client = self.clients.get_mut(index).ok_or(Verdict::ClientsMax)?;
-        if client.state != ClientState::Free {
-            return Err(Verdict::ClientBusy);
+        match client.state {
+            ClientState::Free => {}
+            // A free place may have one that was never repaired, if its own client left in order.
+            _ if is_deserted && client.leaves_its_place() => {
+                tracing::warn!(dead = %client.id, "its place is given to another client, since none is left to repair");
+                client.predecessor = client.id;
+            }
+            _ => return Err(Verdict::ClientBusy),
         }
         client.id = match wanted.is_none() {
             true => ClientId {
@@ -155,6 +167,7 @@ impl ClientTable {
             let at = line + PROCESS_AT + word * 8;
             self.region.store_u64(at, value, Ordering::Relaxed);
         }
+        self.note_predecessor(index);
         self.region.store_u64(line, 0, Ordering::Relaxed);
         self.region
             .store_u64(line + PUBLISHED_AT, self.reclaim, Ordering::Relaxed);
@@ -166,6 +179,31 @@ impl ClientTable {
         self.counters.entered += 1;
         self.publish_live();
         Ok(id)
+    }
+
+    /// The first place above number `above` that may be given away: a free one, or if the node is deserted, that of a
+    /// dead client.
+    fn place_above(&self, above: u16, is_deserted: bool) -> Option<usize> {
+        let may_be = |client: &Client| match is_deserted {
+            true => client.leaves_its_place(),
+            false => client.state == ClientState::Free,
+        };
+        let mut places = self.clients.iter().enumerate().skip(usize::from(above));
+        places.find_map(|(index, client)| may_be(client).then_some(index))
+    }
+
+    /// Whether no client lives, and those that died have left no place free: the next one must be let in all the same,
+    /// because only a client can repair.
+    fn is_deserted(&self) -> bool {
+        let is = |state| self.clients.iter().any(|client| client.state == state);
+        !is(ClientState::Live) && !is(ClientState::Free)
+    }
+
+    fn note_predecessor(&self, index: usize) {
+        let bits = u64::from(self.clients[index].predecessor.bits());
+        // Relaxed: read by those who saw the state that is stored next.
+        self.region
+            .store_u64(self.line(index) + PREDECESSOR_AT, bits, Ordering::Relaxed);
     }
 
     fn index_of(&self, id: ClientId) -> Option<usize> {
@@ -207,8 +245,14 @@ impl ClientTable {
         }
     }
 
-    /// What the fenced client `id` left was repaired: its number may be given to another.
+    /// What the fenced client `id` left was repaired: its number may be given to another, if it was not before.
     pub(super) fn recovered(&mut self, id: ClientId) {
+        let of_id = |client: &Client| !id.is_none() && client.predecessor == id;
+        if let Some(index) = self.clients.iter().position(of_id) {
+            self.clients[index].predecessor = ClientId::NONE;
+            self.note_predecessor(index);
+            self.counters.repaired += 1;
+        }
         if let Some(index) = self.index_of(id)
             && self.clients[index].state == ClientState::Fenced
         {

@@ -6,7 +6,7 @@ use crate::control::{Hello, PROTOCOL_VERSION, Welcome};
 use crate::header::{Header, PoolMembership};
 use crate::status::NodeStatus;
 use drover_base::Ns;
-use drover_control::{ControlError, ControlStream, Dial, Frame, Message};
+use drover_control::{ControlError, ControlStream, Dial, Frame, Message, refusal};
 use drover_kv::refused::{WRONG_SECRET, WRONG_VERSION};
 use drover_one_sided::Ticket;
 
@@ -122,7 +122,9 @@ impl Greeting {
     fn control_error(&self, error: ControlError) -> PoolError {
         let server = self.server.clone();
         match error {
-            ControlError::Refused { code, .. } if code == WRONG_SECRET => PoolError::WrongSecret { server },
+            ControlError::Refused { code, .. } if code == WRONG_SECRET || code == refusal::AUTH => {
+                PoolError::WrongSecret { server }
+            }
             ControlError::Refused { code, reason } if code == WRONG_VERSION => {
                 PoolError::WrongVersion { server, reason }
             }

@@ -185,9 +185,9 @@ impl<P: Provider> Opening<P> {
         }
     }
 
-    /// Nothing is to be repaired where we were let in.
+    /// Nothing is to be repaired where we were let in, or will be by a node that has not answered yet.
     fn leave_all(&mut self) {
-        for node in &mut self.nodes[..self.entered] {
+        for node in self.nodes.iter_mut().filter(|node| node.queues.is_some()) {
             let _ = node.greeting.send(&Leave);
         }
     }

@@ -50,8 +50,14 @@ pub(super) async fn dead_clients<P: Provider>(
     node: usize,
 ) -> Result<Vec<ClientId>, MemoryError> {
     let lines = lines(cx, nodes, node).await?;
-    let dead = lines.iter().filter(|line| line.state == ClientState::Fenced);
-    Ok(dead.map(|line| line.client).collect())
+    let dead = lines.iter().flat_map(|line| {
+        let is_fenced = line.state == ClientState::Fenced;
+        [
+            line.predecessor,
+            if is_fenced { line.client } else { ClientId::NONE },
+        ]
+    });
+    Ok(dead.filter(|client| !client.is_none()).collect())
 }
 
 /// Whether a client is gone, so that nobody uses the free blocks of its chunks: it is one of `dead`, or its line belongs

@@ -1,8 +1,9 @@
 //! Goal: what a dead process left is repaired: its locks, its half-done work, its memory, its number.
 
-use crate::bed::{Bed, Fabric, KIND, Thread, loopback};
+use crate::bed::{Bed, Fabric, KIND, Thread, loopback, small};
 use drover_base::Ns;
 use drover_memnode::locks::Lock;
+use drover_memnode::node::NodeOptions;
 use drover_memnode::recovery::{Recovered, Recovery, RecoveryOptions, Repair, recover};
 use drover_memnode::{Addr, ClientId, MemoryError, Need, Nodes, PoolOptions};
 use drover_rt::TaskCx;
@@ -345,4 +346,53 @@ fn a_node_is_repaired_by_who_entered_it_alone<F: Fabric>(fabric: F) {
             assert!(attempt == 1 || done.clients == [client], "node {node}: {done:?}");
         }
     }
+}
+
+/// Where dead clients have all places, one that comes gets in, and repairs what they left, the one whose place it got included.
+#[test]
+fn a_node_full_of_dead_clients_lets_one_in() {
+    let options = NodeOptions {
+        client_count: 2,
+        ..small()
+    };
+    let bed = Bed::with(loopback(), 2, &options);
+    let dying = [bed.process(), bed.process()];
+    let clients = dying.each_ref().map(|process| process.pool.client());
+    let thread = bed.thread(&dying[0]);
+    build(&bed, &thread);
+    thread.tasks.0.take();
+    for process in dying {
+        process.lease.0.take();
+    }
+    drop(thread);
+    bed.pass(Ns::from_ms(50));
+
+    let helper = bed.process();
+    assert_eq!(
+        helper.pool.client().id,
+        clients[0].id,
+        "the place of a dead client"
+    );
+    assert_ne!(helper.pool.client(), clients[0]);
+    let refused = bed.try_open(bed.dials(), PoolOptions::new(KIND));
+    let why = refused
+        .map(|_| ())
+        .expect_err("somebody lives who repairs")
+        .to_string();
+    assert!(why.contains("in use, or wait for recovery"), "{why}");
+    let thread = bed.thread(&helper);
+    maintain(&thread);
+    let Recovery::Done(done) = recovered(&bed, &thread, RecoveryOptions::default()) else {
+        panic!("it was not completed");
+    };
+    assert_eq!(done.clients, clients);
+    assert_eq!((done.chunks_swept, done.chunks_returned), (3 + 16 + 2, 16 + 3));
+    let word = bed.run(&thread, |cx, nodes, _| async move {
+        root(&cx, &nodes, LOCK).await.expect("a READ")
+    });
+    assert_eq!(word, 0, "its predecessor's lock");
+    // The node is told by a message.
+    bed.pass(Ns::from_ms(5));
+    let again = recovered(&bed, &thread, RecoveryOptions::default());
+    assert_eq!(again, Recovery::Done(Recovered::default()), "nobody is left");
 }

@@ -1,26 +1,27 @@
 //! `-Y`: users and passwords, lines `user:password` of a file that is reloaded on SIGHUP.
 
+use super::private_file;
 use crate::exit::{self, Failure};
+use drover_control::{Credentials, CredentialsError, Users};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of lines; each costs a comparison per login attempt.
 const USERS_MAX: usize = 1024;
 
-type Users = Vec<(Vec<u8>, Vec<u8>)>;
-
 /// Users and passwords of the file at a path, as last read from it.
 #[derive(Debug)]
 pub struct AuthFile {
     path: PathBuf,
-    users: Mutex<Users>,
+    users: Mutex<Vec<Credentials>>,
 }
 
 impl AuthFile {
     /// Reads the file of users at `path`.
     ///
     /// # Errors
-    /// The file cannot be read, is malformed, or has no user or more than 1024.
+    /// The file cannot be read, others may read it, it changes meanwhile, it is malformed, or has no user or more than
+    /// 1024.
     pub fn read(path: &Path) -> Result<AuthFile, Failure> {
         let users = read(path).map_err(|why| Failure::new(exit::NO_INPUT, why))?;
         Ok(AuthFile {
@@ -39,36 +40,47 @@ impl AuthFile {
         Ok(())
     }
 
+    /// The first user.
+    pub fn any(&self) -> Option<Credentials> {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.first().cloned()
+    }
+
     /// Whether user and password are valid. The time does not depend on how much of the password matches.
     pub fn admits(&self, user: &[u8], password: &[u8]) -> bool {
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         // Compares all users, so that the time does not reveal which one matched.
-        users.iter().fold(false, |found, (name, secret)| {
-            found | (is_equal(name, user) & is_equal(secret, password))
+        users.iter().fold(false, |found, known| {
+            found | (is_equal(known.user(), user) & is_equal(known.secret(), password))
         })
     }
 }
 
-fn read(path: &Path) -> Result<Users, String> {
+impl Users for AuthFile {
+    fn each_secret(&self, user: &[u8], found: &mut dyn FnMut(&[u8])) {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        for known in users.iter().filter(|known| known.user() == user) {
+            found(known.secret());
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Credentials>, String> {
     let named = |why: String| format!("-Y {}: {why}", path.display());
-    let text = std::fs::read(path).map_err(|error| named(error.to_string()))?;
+    let text = private_file::read(path).map_err(named)?;
     parse(&text).map_err(named)
 }
 
-fn parse(text: &[u8]) -> Result<Users, String> {
+/// Parses lines `user:password`; empty ones do not count.
+pub(super) fn parse(text: &[u8]) -> Result<Vec<Credentials>, String> {
     let mut users = Vec::new();
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             continue;
         }
-        let colon = line.iter().position(|byte| *byte == b':');
-        match colon.map(|at| (&line[..at], &line[at + 1..])) {
-            Some((user, password)) if !user.is_empty() && !password.is_empty() => {
-                users.push((user.to_vec(), password.to_vec()));
-            }
-            _ => return Err(format!("line {}: expected user:password", index + 1)),
-        }
+        let credentials = Credentials::parse(line);
+        users.push(credentials.map_err(|error: CredentialsError| format!("line {}: {error}", index + 1))?);
     }
     match users.len() {
         0 => Err("it has no users".to_string()),
@@ -81,7 +93,7 @@ fn parse(text: &[u8]) -> Result<Users, String> {
 fn is_equal(secret: &[u8], given: &[u8]) -> bool {
     let mut difference = usize::from(secret.len() != given.len());
     for (index, byte) in given.iter().enumerate() {
-        let other = secret[index % secret.len()]; // `parse` refuses empty secrets
+        let other = secret[index % secret.len()]; // no credentials are empty
         difference |= usize::from(std::hint::black_box(byte ^ other));
     }
     difference == 0
@@ -91,11 +103,22 @@ fn is_equal(secret: &[u8], given: &[u8]) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     fn file(name: &str, text: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("drover-auth-{}-{name}", std::process::id()));
-        std::fs::write(&path, text).expect("temporary file");
+        write(&path, text);
         path
+    }
+
+    fn write(path: &Path, text: &str) {
+        std::fs::write(path, text).expect("temporary file");
+        set_mode(path, 0o600);
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
     }
 
     #[test]
@@ -126,11 +149,11 @@ mod tests {
     fn read_again() {
         let path = file("again", "foo:bar\n");
         let auth = AuthFile::read(&path).expect("a good file");
-        std::fs::write(&path, "foo:new\n").expect("temporary file");
+        write(&path, "foo:new\n");
         assert!(auth.admits(b"foo", b"bar"));
         auth.reload().expect("a good file");
         assert!(auth.admits(b"foo", b"new") && !auth.admits(b"foo", b"bar"));
-        std::fs::write(&path, "nonsense\n").expect("temporary file");
+        write(&path, "nonsense\n");
         let why = auth.reload().expect_err("no colon");
         assert!(why.ends_with(": line 1: expected user:password"), "{why}");
         assert!(auth.admits(b"foo", b"new"), "what was good stays");
@@ -142,7 +165,14 @@ mod tests {
         let why = |text: &str| parse(text.as_bytes()).expect_err(text);
         assert_eq!(why(""), "it has no users");
         assert_eq!(why("a:b\n:b\n"), "line 2: expected user:password");
-        assert_eq!(why("a:\n"), "line 1: expected user:password");
+        assert_eq!(why("a:\n"), "line 1: the password is empty");
+        let long = format!("a:b\na:{}\n", "x".repeat((64 << 10) + 1));
+        assert_eq!(
+            why(&long),
+            "line 2: a password of 65537 bytes, at most 65536 are allowed"
+        );
+        assert!(parse(&long.as_bytes()[..long.len() - 2]).is_ok(), "64 KiB");
+        assert!(parse(b"a:b").is_ok(), "one byte");
         assert_eq!(why(&"a:b\n".repeat(1025)), "1025 users; at most 1024");
         assert_eq!(
             AuthFile::read(Path::new("/nonexistent"))
@@ -150,6 +180,55 @@ mod tests {
                 .code,
             66
         );
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused() {
+        let path = file("open", "foo:bar\n");
+        for (mode, is_good) in [
+            (0o600, true),
+            (0o400, true),
+            (0o640, true),
+            (0o644, false),
+            (0o604, false),
+            (0o602, false),
+            (0o660, false),
+        ] {
+            set_mode(&path, mode);
+            let got = AuthFile::read(&path);
+            assert_eq!(got.is_ok(), is_good, "{mode:o}");
+            if let Err(failure) = got {
+                assert!(failure.text.contains("chmod 600"), "{}", failure.text);
+                assert!(!failure.text.contains("bar"), "{}", failure.text);
+            }
+        }
+        std::fs::remove_file(path).expect("ours");
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let folder = std::env::temp_dir();
+        let why = AuthFile::read(&folder).expect_err("a folder").text;
+        assert!(why.ends_with(": it is not a file"), "{why}");
+        let path = file("large", &"x".repeat((1 << 20) + 1));
+        let why = AuthFile::read(&path).expect_err("too large").text;
+        assert!(why.ends_with(": it has more than 1 MiB"), "{why}");
+        std::fs::remove_file(path).expect("ours");
+    }
+
+    /// Renaming another file over it while it is read gives the old or the new users, nothing else.
+    #[test]
+    fn a_file_may_be_replaced_while_it_is_read() {
+        let path = file("replaced", "foo:bar\n");
+        let auth = AuthFile::read(&path).expect("a good file");
+        for round in 0..200 {
+            let next = file("next", &format!("foo:{round}\n"));
+            std::thread::scope(|scope| {
+                scope.spawn(|| std::fs::rename(&next, &path).expect("ours"));
+                auth.reload().expect("a whole file");
+            });
+        }
+        std::fs::remove_file(path).expect("ours");
     }
 
     proptest! {
