@@ -180,7 +180,7 @@ impl Backend for ModelClient {
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
-        self.now = self.now + Ns(1000);
+        self.now += Ns(1000);
         let mut finished = 0;
         loop {
             let count = self.waiting.len();
