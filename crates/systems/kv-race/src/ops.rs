@@ -15,6 +15,9 @@ use std::rc::Rc;
 /// Wait of an operation before it looks again whether it can be executed.
 const WAIT: Ns = Ns::from_us(50);
 
+/// No attempt begins in the last part of an operation's time.
+pub(crate) const LAST_PART: u64 = 8;
+
 /// What the operations of a thread and the one who keeps it in the pool tell each other.
 pub(crate) struct Access<P: Provider> {
     /// The tables; `None`: there is no session now, or it is about to end, and nothing begins.
@@ -126,6 +129,8 @@ enum Verdict {
 impl<P: Provider> AsyncOps<P> for RaceOps<P> {
     async fn execute(&self, cx: &TaskCx<P>, op: &OwnedOp, deadline: Ns, value: &mut Vec<u8>) -> Answer {
         let access = &*self.0;
+        // What has not ended at its deadline is reported as indeterminate, and this has had no effect.
+        let last = Ns(deadline.0 - deadline.since(cx.now()).0 / LAST_PART);
         loop {
             let mut refusal = Refusal::Unavailable;
             let race = access.race.borrow().clone();
@@ -145,7 +150,7 @@ impl<P: Provider> AsyncOps<P> for RaceOps<P> {
                     Verdict::Again(why) => refusal = why,
                 }
             }
-            if cx.now() >= deadline {
+            if cx.now() >= last {
                 return Answer::Refused(refusal);
             }
             value.clear();

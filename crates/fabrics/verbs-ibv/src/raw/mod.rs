@@ -120,7 +120,7 @@ impl Opened {
         if unsafe { (self.lib.get_async_event)(self.ptr.as_ptr(), &mut event) } != 0 {
             return None;
         }
-        // SAFETY: just taken, and acknowledged once: whoever destroys its object waits for that.
+        // SAFETY: just taken, and acknowledged once: destroying its object waits for that.
         unsafe { (self.lib.ack_async_event)(&mut event) };
         Some(event.kind)
     }

@@ -24,7 +24,7 @@ use drover_kv::{SetupError, refused};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_memnode::{
     Arena, ClientId, ClientState, Connection, Joining, Keeper, Lease, MemoryError, Nodes, Opening, Pool,
-    PoolError, PoolNode, PoolOptions,
+    PoolError, PoolNode, PoolOptions, Verdict,
 };
 use drover_rt::{TaskCx, TaskId, TaskPool};
 use drover_verbs::{Context, Provider};
@@ -55,6 +55,8 @@ pub(super) struct Session<P: Provider> {
     pause: Ns,
     next: Ns,
     lease_at: Ns,
+    /// Who the thread was when operations last began.
+    former: ClientId,
     error: Option<SetupError>,
     ctx: Rc<P::Context>,
 }
@@ -149,6 +151,7 @@ impl<P: Provider> Session<P> {
             pause: PAUSE[0],
             next: Ns::ZERO,
             lease_at: Ns::ZERO,
+            former: ClientId::NONE,
             error: None,
             ctx,
         }
@@ -234,9 +237,12 @@ impl<P: Provider> Session<P> {
                     let interval = Ns(interval.0 * 3 / 2).min(LOOK_EVERY[1]);
                     Ok(State::Entering(opening, interval))
                 }
-                Some(entered) => {
-                    let (pool, lease) = entered.map_err(setup_error)?;
-                    self.drain(pool, Some(lease), now, tasks)
+                Some(Ok((pool, lease))) => self.drain(pool, Some(lease), now, tasks),
+                Some(Err(error)) => {
+                    if is_full(&error) {
+                        self.give_up_place(tasks);
+                    }
+                    Err(setup_error(error))
                 }
             },
             State::Following(interval) => match self.followed() {
@@ -352,6 +358,14 @@ impl<P: Provider> Session<P> {
         State::Entering(Box::new(opening), LOOK_EVERY[0])
     }
 
+    /// The nodes have no place for another client, and this thread has one that it is about to leave: it leaves first. To the
+    /// nodes it lives, so they wait for it to repair what dead clients have left.
+    fn give_up_place(&mut self, tasks: &mut TaskPool<P>) {
+        if self.access.close() {
+            self.end(tasks);
+        }
+    }
+
     /// Lets no operation begin any more; goes on once none is under way.
     fn drain(
         &mut self,
@@ -364,9 +378,6 @@ impl<P: Provider> Session<P> {
             self.next = now + LOOK_EVERY[0];
             return Ok(State::Draining(pool, lease));
         }
-        // What is left of a process with a keeper is none of its threads' business: it leaves when all have followed.
-        let old = self.live.as_ref().filter(|live| live.lease.is_some());
-        let old = old.map(|live| live.pool.client());
         self.end(tasks);
         let joining = pool.join_again(&self.ctx, tasks, &self.connections, now + ANSWER_MAX);
         let joining = joining.map_err(|error| self.not_joined(error))?;
@@ -377,7 +388,7 @@ impl<P: Provider> Session<P> {
             pool,
         });
         (self.next, self.lease_at) = (now, now);
-        Ok(State::Joining(joining, old.unwrap_or(ClientId::NONE)))
+        Ok(State::Joining(joining, self.former))
     }
 
     /// Leaves the pool.
@@ -387,9 +398,14 @@ impl<P: Provider> Session<P> {
             live.tasks.iter().for_each(|task| {
                 tasks.cancel(*task);
             });
-            // A session that never began has changed nothing. Each attempt would take a place until somebody repairs.
-            if live.race.is_none() && live.owns_nothing() {
-                live.pool.leave();
+            match live.race {
+                // What is left of a process with a keeper is none of its threads' business: it leaves when all have
+                // followed.
+                _ if live.lease.is_none() => self.former = ClientId::NONE,
+                Some(_) => self.former = live.pool.client(),
+                // It has changed nothing. Each attempt would take a place until somebody repairs.
+                None if live.owns_nothing() => live.pool.leave(),
+                None => {}
             }
         }
     }
@@ -461,6 +477,14 @@ impl<P: Provider> Drop for Session<P> {
             live.pool.leave();
         }
     }
+}
+
+/// Whether a node has no place for another client.
+fn is_full(error: &PoolError) -> bool {
+    let PoolError::Refused { verdict, .. } = error else {
+        return false;
+    };
+    *verdict == Verdict::ClientsMax
 }
 
 /// Waits until nothing of client `old` lands any more, at no node.

@@ -85,12 +85,15 @@ impl<P: Provider> Arena<P> {
             return Ok(());
         };
         let mut chunks = BTreeSet::new();
+        let end = self.0.nodes.node(node).header().geometry.chunk_count();
         if sweep % 2 == 1 {
-            let is_swept = |kind| matches!(kind, ChunkKind::SweptBlocks | ChunkKind::SweptRun);
-            self.read_entries(cx, node, |chunk, entry| {
-                if is_swept(entry.kind) {
+            self.read_entries(cx, node, |chunk, entry| match entry.kind {
+                ChunkKind::SweptBlocks => {
                     chunks.insert(chunk);
                 }
+                // With its parts: the thread may be about to give them back one by one.
+                ChunkKind::SweptRun => chunks.extend(chunk..chunk.saturating_add(entry.link.max(1)).min(end)),
+                _ => {}
             })
             .await?;
         }

@@ -117,9 +117,11 @@ impl<'a, P: Provider> Sweep<'a, P> {
                 ChunkKind::SweptBlocks | ChunkKind::SweptRun => entry.kind,
                 _ => continue,
             };
-            let entry = ChunkEntry { kind, ..entry };
-            sweep.write_entry(chunk, entry).await?;
-            sweep.marks.add(chunk, entry);
+            let swept = ChunkEntry { kind, ..entry };
+            // A client that has all of a chunk's free blocks may have given it back since the entry was READ.
+            if sweep.swap_entry(chunk, entry, swept).await? {
+                sweep.marks.add(chunk, swept);
+            }
         }
         sweep.orphans = sweep.find_orphans().await?;
         let before = sweep.read_word(SWEEP_AT).await?;
@@ -185,6 +187,10 @@ impl<'a, P: Provider> Sweep<'a, P> {
         let mut free = Vec::new();
         let mut kept: Vec<(u32, &SweptChunk)> = Vec::new();
         for (chunk, swept) in self.marks.chunks() {
+            // Or it was being given back when the sweep began.
+            if self.read_entry(chunk).await? != Some(swept.entry) {
+                continue;
+            }
             let count = match swept.class() {
                 Some(_) => 1,
                 None => self.run_length(chunk, swept.entry).await?,
@@ -301,6 +307,17 @@ impl<'a, P: Provider> Sweep<'a, P> {
     async fn write_entry(&self, chunk: u32, entry: ChunkEntry) -> Result<(), MemoryError> {
         let geometry = self.arena.nodes().node(self.node).header().geometry;
         self.write_word(geometry.chunk_entry(chunk), entry.encode()).await
+    }
+
+    /// Replaces an entry; false if it is not `from` any more.
+    async fn swap_entry(&self, chunk: u32, from: ChunkEntry, to: ChunkEntry) -> Result<bool, MemoryError> {
+        let nodes = self.arena.nodes();
+        let _pin = nodes.pin(self.node);
+        nodes.check_lease(self.cx, self.node)?;
+        let geometry = nodes.node(self.node).header().geometry;
+        let at = nodes.table(self.node, geometry.chunk_entry(chunk));
+        let ticket = self.cx.cas(at.peer, at.remote, from.encode(), to.encode())?;
+        Ok(self.cx.sync().await?.value(ticket) == from.encode())
     }
 
     async fn read_word(&self, offset: usize) -> Result<u64, MemoryError> {
