@@ -181,22 +181,22 @@ impl ClientTable {
         Ok(id)
     }
 
-    /// The first place above number `above` that may be given away: a free one, or if the node is deserted, that of a
-    /// dead client.
+    /// The first place above number `above` that may be given away: a free one, or if there is none and the node is
+    /// deserted, that of a dead client.
     fn place_above(&self, above: u16, is_deserted: bool) -> Option<usize> {
-        let may_be = |client: &Client| match is_deserted {
-            true => client.leaves_its_place(),
-            false => client.state == ClientState::Free,
+        let first = |may_be: fn(&Client) -> bool| {
+            let mut places = self.clients.iter().enumerate().skip(usize::from(above));
+            places.find_map(|(index, client)| may_be(client).then_some(index))
         };
-        let mut places = self.clients.iter().enumerate().skip(usize::from(above));
-        places.find_map(|(index, client)| may_be(client).then_some(index))
+        let dead = || first(Client::leaves_its_place).filter(|_| is_deserted);
+        first(|client| client.state == ClientState::Free).or_else(dead)
     }
 
-    /// Whether no client lives, and those that died have left no place free: the next one must be let in all the same,
-    /// because only a client can repair.
+    /// Whether no client lives: the next one must be let in by any place, because only a client can repair. Also if some
+    /// place is free: another node of the pool may have it in use, or dead, and the client has one number at all nodes.
     fn is_deserted(&self) -> bool {
-        let is = |state| self.clients.iter().any(|client| client.state == state);
-        !is(ClientState::Live) && !is(ClientState::Free)
+        let lives = |client: &Client| client.state == ClientState::Live;
+        !self.clients.iter().any(lives)
     }
 
     fn note_predecessor(&self, index: usize) {
@@ -373,5 +373,32 @@ impl ClientTable {
     /// Live clients, suspected ones included.
     pub(super) fn live(&self) -> u64 {
         self.live
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_mem::PageWish;
+
+    #[test]
+    fn where_nobody_lives_each_dead_place_can_be_had_also_beside_a_free_one() {
+        let bytes = 4 << 20;
+        let geometry = Geometry::new(bytes as u64, 3).expect("a geometry");
+        let region = Region::private(bytes, PageWish::Small).expect("memory");
+        let mut table = ClientTable::open(&region, geometry);
+        let enter = |table: &mut ClientTable, wanted| table.register(wanted, 0, None);
+        let [first, second] = [0; 2].map(|_| enter(&mut table, ClientId::NONE).expect("a free place"));
+        assert_eq!((first.id, second.id), (1, 2));
+        table.fenced(first, false);
+        // The second lives, and repairs.
+        let next = ClientId { epoch: 77, ..first };
+        assert_eq!(enter(&mut table, next), Err(Verdict::ClientBusy));
+        table.fenced(second, false);
+        // Another node of the pool, where nobody lives either, has no other place than this.
+        assert_eq!(enter(&mut table, next), Ok(next));
+        assert_eq!(table.clients[0].predecessor, first);
+        assert_eq!(enter(&mut table, ClientId::NONE).map(|id| id.id), Ok(3));
+        assert_eq!(enter(&mut table, ClientId::NONE), Err(Verdict::ClientsMax));
     }
 }
