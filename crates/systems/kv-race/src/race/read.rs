@@ -73,10 +73,17 @@ fn lacks_buffer(error: &RaceError) -> bool {
 
 impl<P: Provider> Operation<'_, P> {
     pub(super) async fn get(&mut self) -> Result<Option<Found>, RaceError> {
+        let mut looker = Looker::Reader;
         loop {
-            let view = self.look(Looker::Reader).await?;
+            let view = self.look(looker).await?;
             match self.find(&view).await? {
-                Search::Found(found) if !found.is_live => return Ok(None),
+                // To be removed where writers look, which is not the bucket that it may be moved from.
+                Search::Found(found) if !found.is_live && looker == Looker::Reader => looker = Looker::Writer,
+                Search::Found(found) if !found.is_live => {
+                    if self.clear(&view, &found).await? {
+                        return Ok(None);
+                    }
+                }
                 Search::Found(found) => {
                     if let Some(found) = self.complete(found).await? {
                         return Ok(Some(found.found));

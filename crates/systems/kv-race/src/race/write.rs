@@ -227,9 +227,10 @@ impl<P: Provider> Operation<'_, P> {
                 Search::Torn => {}
                 Search::Found(found) => {
                     if let Some(refused) = refusal(condition, &found) {
-                        return Ok(refused);
-                    }
-                    if found.slot.is_frozen() {
+                        if found.is_live || self.clear(&view, &found).await? {
+                            return Ok(refused);
+                        }
+                    } else if found.slot.is_frozen() {
                         self.wait().await?;
                     } else {
                         let addr = self.slot_addr(&view, found.id);
@@ -389,7 +390,11 @@ impl<P: Provider> Operation<'_, P> {
                 Search::Torn => {}
                 Search::Missing if self.is_missing(&view).await? => return Ok(Updated::Missing),
                 Search::Missing => {}
-                Search::Found(found) if !found.is_live => return Ok(Updated::Missing),
+                Search::Found(found) if !found.is_live => {
+                    if self.clear(&view, &found).await? {
+                        return Ok(Updated::Missing);
+                    }
+                }
                 Search::Found(found) if !condition.holds(Some(found.found.version)) => {
                     return Ok(Updated::Exists);
                 }
@@ -417,6 +422,21 @@ impl<P: Provider> Operation<'_, P> {
         }
     }
 
+    /// Removes the key's entry. Also one whose item has expired, before anybody is told that the key has no value: clocks
+    /// of clients differ, and another client must not find the item afterwards. Returns whether it is gone; if not, begin anew.
+    pub(super) async fn clear(&mut self, view: &View, found: &Match) -> Result<bool, RaceError> {
+        if found.slot.is_frozen() {
+            self.wait().await?;
+            return Ok(false);
+        }
+        let addr = self.slot_addr(view, found.id);
+        let is_gone = self.cas(addr, found.slot, Slot::EMPTY).await?;
+        if is_gone {
+            self.free(found.slot, found.chain).await;
+        }
+        Ok(is_gone)
+    }
+
     pub(super) async fn delete(
         &mut self,
         condition: Condition,
@@ -429,20 +449,17 @@ impl<P: Provider> Operation<'_, P> {
                 Search::Missing if self.is_missing(&view).await? => return Ok(Updated::Missing),
                 Search::Missing => {}
                 Search::Found(found) => {
-                    if let Some(refused) = refusal(condition, &found) {
+                    let refused = refusal(condition, &found);
+                    if let Some(refused) = refused.filter(|_| found.is_live) {
                         return Ok(refused);
                     }
-                    if found.slot.is_frozen() {
-                        self.wait().await?;
-                    } else {
-                        let addr = self.slot_addr(&view, found.id);
-                        if self.cas(addr, found.slot, Slot::EMPTY).await? {
-                            self.free(found.slot, found.chain).await;
-                            return Ok(match found.is_live {
-                                true => Updated::Done,
-                                false => Updated::Missing,
-                            });
-                        }
+                    if self.clear(&view, &found).await? {
+                        return Ok(match found.is_live {
+                            true => Updated::Done,
+                            false => Updated::Missing,
+                        });
+                    }
+                    if !found.slot.is_frozen() {
                         guard.retry().await;
                     }
                 }
