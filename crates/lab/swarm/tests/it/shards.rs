@@ -303,3 +303,9 @@ fn a_node_that_waits_for_memory_of_the_dead_is_full() {
 fn attempts_to_enter_take_no_places() {
     find_nothing("race", "default", [30]);
 }
+
+/// Clocks of clients differ: what one of them had called expired, another one found.
+#[test]
+fn expired_items_do_not_come_back() {
+    find_nothing("race", "default", [700_244]);
+}
