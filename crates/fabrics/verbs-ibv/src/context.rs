@@ -205,6 +205,9 @@ impl Context<Ibv> for IbvContext {
     }
 
     fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
+        for cq in self.core.cqs.borrow().iter().filter_map(Weak::upgrade) {
+            cq.publish();
+        }
         let time = deadline.since(self.core.cpu.refresh());
         if time == Ns::ZERO {
             return self.core.sleeper.disarm();
