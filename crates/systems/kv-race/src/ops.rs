@@ -42,7 +42,7 @@ impl<P: Provider> Access<P> {
         Access::create(mistake, true)
     }
 
-    /// Of a thread whose operations on lost nodes do not wait for these.
+    /// For a thread that refuses operations on lost nodes at once, instead of waiting for these nodes.
     pub(crate) fn refusing_at_once() -> Rc<Access<P>> {
         Access::create(None, false)
     }
