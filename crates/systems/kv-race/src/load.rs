@@ -41,7 +41,8 @@ pub fn load<'a>(
             let at = location.pair_offset(choice) as usize;
             &subtable[at..at + PAIR_BYTES]
         });
-        let candidates = Candidates::from_bytes(location, pairs).expect("buckets of depth 0");
+        let mut candidates = Candidates::new(location);
+        candidates.fill(pairs).expect("buckets of depth 0");
         let Choice::Slot(id) = candidates.choose() else {
             return Err(RaceError::TableFull);
         };

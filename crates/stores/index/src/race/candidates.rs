@@ -59,34 +59,33 @@ pub struct Candidates {
     buckets: [[u64; WORDS]; BUCKETS],
 }
 
-/// A set of words of [`Candidates`], bit by bit.
-#[derive(Clone)]
-struct Words<'a> {
-    of: &'a Candidates,
-    left: u32,
-}
+/// A set of candidate slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotSet(u32);
 
-impl Iterator for Words<'_> {
-    type Item = (SlotId, Slot);
+impl SlotSet {
+    /// Whether no slot is in it.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
 
+    /// Takes the first slot, in the order of READs and addresses, out of it; the result has this one only.
     #[inline]
-    fn next(&mut self) -> Option<(SlotId, Slot)> {
-        let word = self.left.trailing_zeros() as usize;
-        if word >= BUCKETS * WORDS {
-            return None;
-        }
-        self.left &= self.left - 1;
-        let (bucket, at) = (word / WORDS, word % WORDS);
-        let id = SlotId {
-            bucket: self.of.location.pairs[bucket / 2] + (bucket % 2) as u32,
-            slot: at as u8 - 1,
-        };
-        Some((id, Slot::from_word(self.of.buckets[bucket][at])))
+    pub fn pop(&mut self) -> Option<SlotSet> {
+        let first = self.0 & self.0.wrapping_neg();
+        self.0 ^= first;
+        (first != 0).then_some(SlotSet(first))
     }
 }
 
 impl Candidates {
-    /// Decodes what READs of both pairs of `location` have fetched.
+    /// Empty buckets of `location`, for [`fill`](Candidates::fill).
+    pub const fn new(location: Location) -> Candidates {
+        let buckets = [[0; WORDS]; BUCKETS];
+        Candidates { location, buckets }
+    }
+
+    /// Takes over what READs of both pairs have fetched.
     ///
     /// # Errors
     /// [`BadHeader`] if a bucket has none. Slots can be anything.
@@ -94,19 +93,18 @@ impl Candidates {
     /// # Panics
     /// If a length is not [`PAIR_BYTES`].
     #[inline]
-    pub fn from_bytes(location: Location, pairs: [&[u8]; 2]) -> Result<Candidates, BadHeader> {
-        let mut buckets = [[0; WORDS]; BUCKETS];
-        for (to, bytes) in buckets.as_chunks_mut::<2>().0.iter_mut().zip(pairs) {
+    pub fn fill(&mut self, pairs: [&[u8]; 2]) -> Result<(), BadHeader> {
+        for (to, bytes) in self.buckets.as_chunks_mut::<2>().0.iter_mut().zip(pairs) {
             let bytes: &[u8; PAIR_BYTES] = bytes.try_into().expect("a pair was READ");
             let words = to.as_flattened_mut().iter_mut();
             for (to, word) in words.zip(bytes.as_chunks::<8>().0) {
                 *to = u64::from_le_bytes(*word);
             }
         }
-        for bucket in &buckets {
+        for bucket in &self.buckets {
             Header::from_word(bucket[0])?;
         }
-        Ok(Candidates { location, buckets })
+        Ok(())
     }
 
     /// Whether this is the key's subtable, for a client whose directory has it at depth `known`. Ask before anything
@@ -144,46 +142,69 @@ impl Candidates {
         Some(self)
     }
 
+    /// The slots of `set`, and their words.
+    #[inline]
+    pub fn iter(&self, mut set: SlotSet) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
+        std::iter::from_fn(move || Some(self.first(set.pop()?)))
+    }
+
+    /// The first slot of `set`, and its word.
+    ///
+    /// # Panics
+    /// If the set is empty.
+    #[inline]
+    pub fn first(&self, set: SlotSet) -> (SlotId, Slot) {
+        let word = set.0.trailing_zeros() as usize;
+        let (bucket, at) = (word / WORDS, word % WORDS);
+        let id = SlotId {
+            bucket: self.location.pairs[bucket / 2] + (bucket % 2) as u32,
+            slot: at as u8 - 1,
+        };
+        (id, Slot::from_word(self.buckets[bucket][at]))
+    }
+
     /// All entries in the candidate slots, whosever they are.
     pub fn entries(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
         self.slots().filter(|(_, slot)| slot.block().is_some())
     }
 
-    fn words(&self, left: u32) -> Words<'_> {
-        Words { of: self, left }
-    }
-
     /// All candidate slots.
-    fn slots(&self) -> Words<'_> {
-        self.words(SLOT_WORDS)
+    fn slots(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
+        self.iter(SlotSet(SLOT_WORDS))
     }
 
     /// The candidate slots of pair `choice`.
-    fn slots_of(&self, choice: usize) -> Words<'_> {
-        self.words(SLOT_WORDS & 0xffff << (16 * choice))
+    fn slots_of(&self, choice: usize) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
+        self.iter(SlotSet(SLOT_WORDS & 0xffff << (16 * choice)))
     }
 
-    #[inline]
-    fn with_fingerprint(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
+    /// The slots with the key's fingerprint whose words are `wanted`.
+    #[inline(always)]
+    fn alike(&self, wanted: impl Fn(SlotId, Slot) -> bool) -> SlotSet {
         let mut words = 0;
         for (at, word) in self.buckets.as_flattened().iter().enumerate() {
             let is_alike = Slot::from_word(*word).fingerprint() == self.location.fingerprint;
             words |= u32::from(is_alike) << at;
         }
-        self.words(words & SLOT_WORDS)
-            .filter(|(_, slot)| slot.block().is_some())
+        let (mut left, mut alike) = (SlotSet(words & SLOT_WORDS), SlotSet(0));
+        while let Some(one) = left.pop() {
+            let (id, slot) = self.first(one);
+            if wanted(id, slot) {
+                alike.0 |= one.0;
+            }
+        }
+        alike
     }
 
     /// The confirmed entries that may be the key's; perhaps frozen ones.
     #[inline]
-    pub fn matches(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
-        self.with_fingerprint()
-            .filter(|(_, slot)| slot.kind() == SlotKind::Live)
+    pub fn matches(&self) -> SlotSet {
+        self.alike(|_, slot| slot.kind() == SlotKind::Live)
     }
 
     /// The entries that may be the key's, tentative ones included, except the one in slot `own`.
-    pub fn rivals(&self, own: SlotId) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
-        self.with_fingerprint().filter(move |(id, _)| *id != own)
+    pub fn rivals(&self, own: SlotId) -> SlotSet {
+        self.alike(|id, slot| slot.block().is_some() && id != own)
     }
 
     /// The word in slot `id`; `None` if that is none of the candidates.
@@ -275,8 +296,14 @@ mod tests {
     /// Main and overflow bucket of the first choice, overflow and main bucket of the second one.
     fn candidates(buckets: [Bucket; 4]) -> Candidates {
         let bytes = buckets.map(|bucket| bucket.to_bytes()).concat();
+        filled(&bytes).expect("headers")
+    }
+
+    fn filled(bytes: &[u8]) -> Result<Candidates, BadHeader> {
         let (first, second) = bytes.split_at(PAIR_BYTES);
-        Candidates::from_bytes(LOCATION, [first, second]).expect("headers")
+        let mut candidates = Candidates::new(LOCATION);
+        candidates.fill([first, second])?;
+        Ok(candidates)
     }
 
     fn all(header: Header) -> [Bucket; 4] {
@@ -310,7 +337,7 @@ mod tests {
         let mut buckets = all(Header::new(1, 1));
         buckets[1] = bucket(Header::new(2, 1), &[entry(7, 1).frozen()]);
         let candidates = candidates(buckets);
-        assert_eq!(candidates.matches().count(), 1);
+        assert_eq!(candidates.iter(candidates.matches()).count(), 1);
         assert_eq!(candidates.verdict(1), Verdict::Elsewhere);
     }
 
@@ -323,7 +350,7 @@ mod tests {
         old[0] = bucket(Header::new(1, 1), &[entry(7, 8)]);
         old[3] = bucket(Header::new(1, 1), &[entry(7, 9)]);
         let merged = candidates(new).with_old(&candidates(old)).expect("the old one");
-        let blocks: Vec<_> = merged.matches().map(|(_, slot)| slot).collect();
+        let blocks: Vec<_> = merged.iter(merged.matches()).map(|(_, slot)| slot).collect();
         assert_eq!(blocks, [entry(7, 1), entry(7, 9)]);
         // The bucket's header has changed already, and will again by the next split.
         old[3].header = Header::new(2, 1);
@@ -357,8 +384,7 @@ mod tests {
         fn all_headers_are_checked(bad in 0usize..BUCKETS) {
             let mut bytes = [0; 2 * PAIR_BYTES];
             bytes[bad * BUCKET_BYTES] = 17;
-            let (first, second) = bytes.split_at(PAIR_BYTES);
-            prop_assert!(Candidates::from_bytes(LOCATION, [first, second]).is_err());
+            prop_assert!(filled(&bytes).is_err());
         }
     }
 
@@ -399,11 +425,13 @@ mod tests {
         ];
         buckets[2] = bucket(Header::new(0, 0), &slots);
         let candidates = candidates(buckets);
-        let found: Vec<_> = candidates.matches().map(|(id, _)| (id.bucket, id.slot)).collect();
+        let matches = candidates.iter(candidates.matches());
+        let found: Vec<_> = matches.map(|(id, _)| (id.bucket, id.slot)).collect();
         assert_eq!(found, [(4, 2), (4, 3)]);
         let own = SlotId { bucket: 4, slot: 3 };
         assert_eq!(candidates.slot(own), Some(entry(7, 4)));
-        let rivals: Vec<_> = candidates.rivals(own).map(|(id, _)| id.slot).collect();
+        let rivals = candidates.iter(candidates.rivals(own));
+        let rivals: Vec<_> = rivals.map(|(id, _)| id.slot).collect();
         assert_eq!(rivals, [0, 2]);
     }
 
@@ -431,13 +459,12 @@ mod tests {
             for at in [0, 64, 128, 192] {
                 bytes[at..at + 8].fill(0);
             }
-            let (first, second) = bytes.split_at(PAIR_BYTES);
-            let candidates = Candidates::from_bytes(LOCATION, [first, second]).expect("headers");
+            let candidates = filled(&bytes).expect("headers");
             prop_assert_eq!(candidates.verdict(known), Verdict::Here { older: false });
             if let Choice::Slot(id) = candidates.choose() {
                 prop_assert_eq!(candidates.slot(id), Some(Slot::EMPTY));
             }
-            prop_assert!(candidates.matches().count() <= 28);
+            prop_assert!(candidates.iter(candidates.matches()).count() <= 28);
             candidates.bad_slot();
             candidates.with_old(&candidates);
         }

@@ -37,7 +37,7 @@ mod slot;
 pub mod split;
 
 pub use bucket::{Bucket, SLOTS};
-pub use candidates::{Candidates, Choice, Settled, Verdict, settle};
+pub use candidates::{Candidates, Choice, Settled, SlotSet, Verdict, settle};
 pub use directory::{BadDirectory, Directory, ENTRIES_OFFSET, Entry, GlobalDepth, directory_bytes};
 pub use header::{BadHeader, Fit, Header};
 pub use location::{Location, Shape, SlotId};
