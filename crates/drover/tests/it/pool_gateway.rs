@@ -135,6 +135,9 @@ fn a_service_of_memory_nodes_has_a_gateway() {
     assert_eq!(ask(&mut client, "get a\r\n"), "VALUE a 0 7\r\nnative!\r\nEND\r\n");
     assert_eq!(gateway.stop(), 0);
     assert_eq!(server.stop(), 0);
+    let (status, _, said) = drover(&["serve", "--system", "race", "-C"], "");
+    let why = "--disable-cas true: does not apply to --system race: the versions of its items are always there";
+    assert!(status == 64 && said.contains(why), "{said}");
     // Without a port it is nodes alone.
     let server = Serving::start("race-alone", &["--system", "race", "-p", "0"]);
     assert!(!server.said.contains("memcached"), "{}", server.said);

@@ -10,6 +10,8 @@ use drover_systems::System;
 pub enum Feature {
     /// memcached's protocol.
     Memcached,
+    /// Versions that memcached's clients see, which are the server's own.
+    Cas,
     /// Request slots.
     Slots,
     /// A memory file.
@@ -27,6 +29,7 @@ impl Feature {
             Feature::Memcached if !offers.memcached && !offers.gateway => {
                 Some("it serves native clients only, not memcached's")
             }
+            Feature::Cas if !offers.memcached => Some("the versions of its items are always there"),
             Feature::Slots if !offers.request_slots => Some("it has no request slots"),
             Feature::Transfer if !offers.transfer => Some("its results come to clients in one way only"),
             Feature::MemoryFile => offers.memory_file.err(),
