@@ -37,6 +37,7 @@ pub fn table(system: &str) -> Vec<&'static Line> {
 /// Files that apply to a pool otherwise than to other systems.
 #[rustfmt::skip]
 const POOL: &[Line] = &[
+    line("flush-all.t", Own).but(&[(27, 27, "-C is refused; besides, it wants a value that is stored after flush_all lost")]),
     line("dash-M.t", Own),
     line("00-startup.t", Own).but(&[
         (5, 5, "-C is refused: the versions are the system's"),

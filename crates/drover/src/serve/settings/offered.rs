@@ -68,7 +68,7 @@ const OWN_ITEMS: [&str; 16] = [
 
 /// Whether a setting of [`OWN_ITEMS`] has a meaning in a gateway to a pool: its clients decide what nodes do not.
 fn applies(settings: &Settings, name: &str) -> bool {
-    name == "disable-evictions" && !settings.service.pool.value.is_empty()
+    matches!(name, "disable-evictions" | "disable-flush-all") && !settings.service.pool.value.is_empty()
 }
 
 /// # Errors
