@@ -39,7 +39,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
         |steps| guest::run(steps, &guest::Args::default()),
         |steps| {
             bench::smoke(steps);
-            suite::run(steps, &suite::Args::all_that_applies());
+            suite::run_of_ci(steps);
             abuse::run(steps, &abuse::Args::short());
             clients::rounds(steps, &clients::Args::default());
             hitrate::run(steps, &hitrate::Args::of_ci());

@@ -59,6 +59,13 @@ impl Kind {
         words
     }
 
+    /// As [`words`](Kind::words), of a memory node of `system` and `mib` MiB with a gateway beside it.
+    pub fn pool_words(&self, system: &str, mib: &str) -> Vec<String> {
+        let mut words = self.words();
+        words.extend(["--system", system, "-t", "1", "-m", mib].map(str::to_string));
+        words
+    }
+
     /// The command of a service of `system` without a port for memcached's clients.
     pub fn service_words(&self, system: &str) -> Vec<String> {
         let mut words = self.words();

@@ -36,14 +36,14 @@ pub struct Args {
 }
 
 impl Args {
-    /// Options of CI: about a minute, mostly waiting.
-    pub fn all_that_applies() -> Args {
+    /// All files that apply to `serve`, or to a gateway over this system.
+    fn all_that_applies(over: Option<&str>) -> Args {
         Args {
             server: "drover".to_string(),
             only: None,
             jobs: 8,
             all: false,
-            over: None,
+            over: over.map(str::to_string),
         }
     }
 }
@@ -114,26 +114,34 @@ pub fn run(steps: &mut Steps, args: &Args) {
     steps.run("memcached's suite", || suite(args));
 }
 
+/// Runs what CI runs, as one step: against `serve` and, at the same time, against a gateway over memory nodes. Both mostly
+/// wait.
+pub fn run_of_ci(steps: &mut Steps) {
+    const OF_CI: [fn() -> StepResult; 2] = [
+        || suite(&Args::all_that_applies(None)),
+        || suite(&Args::all_that_applies(Some(over::POOL_OF_CI))),
+    ];
+    steps.run_together("memcached's suite", &OF_CI);
+}
+
 fn suite(args: &Args) -> StepResult {
     let place = prepare()?;
     let kind = Kind::named(&args.server)?;
     every_file_is_listed(&place)?;
-    let wanted = |line: &&Line| args.only.as_ref().is_none_or(|part| line.file.contains(part));
-    let table = match args.over {
-        Some(_) => over::TABLE,
-        None => TABLE,
+    let wanted = |line: &&&Line| args.only.as_ref().is_none_or(|part| line.file.contains(part));
+    let table: Vec<&'static Line> = match &args.over {
+        Some(system) => over::table(system),
+        None => TABLE.iter().collect(),
     };
-    let lines: Vec<&'static Line> = table
-        .iter()
-        .filter(wanted)
-        .filter(|line| is_run(line, &kind, args))
-        .collect();
+    let lines = table.iter().filter(wanted).copied();
+    let lines: Vec<&'static Line> = lines.filter(|line| is_run(line, &kind, args)).collect();
     let over = args.over.as_deref();
     let outcomes = run_all(&lines, &kind, over, &place, args.jobs);
-    if let Some(system) = over {
-        println!("through a gateway to --system {system}:");
-    }
-    Ok(sum_up(&outcomes, &kind, table))
+    let server = match over {
+        Some(system) => format!("a gateway over {system}"),
+        None => format!("{kind:?}"),
+    };
+    Ok(sum_up(&outcomes, &server, &table))
 }
 
 /// Prepares source and tools; CI runs it in parallel with its builds.
@@ -204,7 +212,7 @@ fn run_all(
                 while let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = run_file(line, kind, over, place);
                     let mut done = done.lock().expect("no thread panics with the lock");
-                    tell(&outcome);
+                    tell(&outcome, over);
                     done.push(outcome);
                 }
             });
@@ -215,8 +223,13 @@ fn run_all(
     outcomes
 }
 
+/// Name of a file's run, for what it leaves on disk.
+fn place_of(file: &str, over: Option<&str>) -> String {
+    over.map_or_else(|| file.to_string(), |system| format!("{system}-{file}"))
+}
+
 fn run_file(line: &'static Line, kind: &Kind, over: Option<&str>, place: &Path) -> Outcome {
-    let said = folder().join(format!("suite-{}.txt", line.file));
+    let said = folder().join(format!("suite-{}.txt", place_of(line.file, over)));
     let mut outcome = Outcome::new(line, said.clone());
     outcome.status = match perl(line, kind, over, place, &said) {
         Ok(status) => status,
@@ -229,7 +242,7 @@ fn run_file(line: &'static Line, kind: &Kind, over: Option<&str>, place: &Path) 
 
 /// Runs a file to its end, kills all processes that it started, and returns its exit status as text.
 fn perl(line: &Line, kind: &Kind, over: Option<&str>, place: &Path, said: &Path) -> Result<String, String> {
-    let home = home_of(line.file, place)?;
+    let home = home_of(&place_of(line.file, over), place)?;
     let server = match line.fit {
         Fit::Running => {
             let log = folder().join(format!("suite-{}-server.txt", line.file));
@@ -252,8 +265,15 @@ fn perl(line: &Line, kind: &Kind, over: Option<&str>, place: &Path, said: &Path)
         .current_dir(&home)
         .env("SUITE_SERVER", kind.words().join("\n"));
     if let Some(system) = over {
-        command.env("SUITE_SERVER", kind.gateway_words().join("\n"));
-        command.env("SUITE_OVER", kind.service_words(system).join("\n"));
+        let (server, without) = match over::is_pool(system) {
+            true => (kind.pool_words(system, over::memory_mib(line.file)), "-m: -e:"),
+            false => (kind.gateway_words(), "-m: -e: -M -C -F -X -W -L"),
+        };
+        command.env("SUITE_SERVER", server.join("\n"));
+        command.env("SUITE_WITHOUT", without);
+        if !over::is_pool(system) {
+            command.env("SUITE_OVER", kind.service_words(system).join("\n"));
+        }
     }
     command.env("SUITE_DROPS", DROPS);
     if matches!(kind, Kind::Drover(_)) {
@@ -285,8 +305,8 @@ fn perl(line: &Line, kind: &Kind, over: Option<&str>, place: &Path, said: &Path)
 }
 
 /// A folder that looks like memcached's build: links to its files, and our programs in place of its own.
-fn home_of(file: &str, place: &Path) -> Result<PathBuf, String> {
-    let home = folder().join("homes").join(file);
+fn home_of(name: &str, place: &Path) -> Result<PathBuf, String> {
+    let home = folder().join("homes").join(name);
     let _ = fs::remove_dir_all(&home);
     let make = || -> std::io::Result<()> {
         fs::create_dir_all(&home)?;
@@ -336,8 +356,8 @@ fn count(text: &str, outcome: &mut Outcome) {
 }
 
 /// Prints a file's result as soon as it has ended.
-fn tell(outcome: &Outcome) {
-    let (file, passed) = (outcome.line.file, outcome.passed());
+fn tell(outcome: &Outcome, over: Option<&str>) {
+    let (file, passed) = (&place_of(outcome.line.file, over), outcome.passed());
     match outcome.line.fit {
         Fit::No(reason) if passed => {
             println!("{file:28} passes, though the table says it does not apply: {reason}");
@@ -357,7 +377,7 @@ fn tell(outcome: &Outcome) {
 }
 
 /// Sums up the files that pass, fail, and do not apply, with reasons.
-fn sum_up(outcomes: &[Outcome], kind: &Kind, table: &'static [Line]) -> Counts {
+fn sum_up(outcomes: &[Outcome], server: &str, table: &[&Line]) -> Counts {
     let mut counts = Counts::default();
     for outcome in outcomes {
         match (outcome.line.fit, outcome.passed()) {
@@ -382,7 +402,7 @@ fn sum_up(outcomes: &[Outcome], kind: &Kind, table: &'static [Line]) -> Counts {
         .map(Outcome::asserted)
         .sum();
     println!(
-        "of memcached's files {} pass on {kind:?} ({assertions} assertions), {} fail, {} do not apply",
+        "of memcached's files {} pass on {server} ({assertions} assertions), {} fail, {} do not apply",
         counts.passed, counts.failed, counts.skipped
     );
     counts

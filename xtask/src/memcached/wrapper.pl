@@ -4,20 +4,19 @@
 #   SUITE_SERVER  the command, one word a line; %p in it becomes this process's id
 #   SUITE_DROPS   suboptions of -o that are left out, separated by blanks
 #   SUITE_NO_UDP  set: -U PORT, which the suite's library adds by itself, is left out
+#   SUITE_WITHOUT flags that are left out, separated by blanks; those with a colon have an argument
 #   SUITE_OVER    set: the command is a gateway, and this, one word a line, starts the service that it connects to, whose
-#                 address is shm:suite-%p; flags about items, which a gateway has not, are left out
+#                 address is shm:suite-%p
 use strict;
 use warnings;
 
 my %drops = map { $_ => 1 } split ' ', $ENV{SUITE_DROPS} // '';
 my @words = split /\n/, $ENV{SUITE_SERVER} // die "SUITE_SERVER is not set\n";
 s/%p/$$/ for @words;
-my (%with_word, %alone);
-if (my $over = $ENV{SUITE_OVER}) {
-    serve(map { s/%p/$$/r } split /\n/, $over);
-    %with_word = map { $_ => 1 } '-m', '-e';
-    %alone = map { $_ => 1 } '-M', '-C', '-F', '-X', '-W', '-L';
-}
+my @without = split ' ', $ENV{SUITE_WITHOUT} // '';
+my %with_word = map { s/:$//r => 1 } grep { /:$/ } @without;
+my %alone = map { $_ => 1 } @without;
+serve(map { s/%p/$$/r } split /\n/, $ENV{SUITE_OVER}) if $ENV{SUITE_OVER};
 while (defined(my $word = shift @ARGV)) {
     if ($word eq '-o') {
         my @kept = grep { my ($name) = split /=/; !$drops{$name} } split /,/, shift @ARGV;

@@ -45,15 +45,14 @@ with -p 0 there are nodes alone.
 
 --connect ADDR starts a gateway: it answers memcached clients from the service that runs at ADDR, whatever its system,
 and has no items of its own. Several gateways to one service are one cache, which its native clients use, too; CAS
-numbers are the service's versions. Refused are flush_all, watch, dumps, cache_memlimit, me, and the flags of meta
-commands that are about times, marks and chosen CAS numbers of items (`stats settings` lists them). append, prepend,
-incr, decr and ma without T make an item that never expires, because its expiry cannot be read. -t are the gateway's
-threads; flags about memory, request slots and native clients are refused.
+numbers are the service's versions. Refused are watch, dumps, cache_memlimit, me, flush_all (but for --system race),
+and the flags of meta commands that are about times, marks and chosen CAS numbers of items (`stats settings` lists
+them). -t are the gateway's threads; flags about memory, request slots and native clients are refused.
 
 --pool ADDR,... starts a gateway to a pool of memory nodes (`drover memory-node`, `drover pool create`): its threads are
 one compute process of the pool. Keys on a node that does not answer get SERVER_ERROR, others are served; when the node
 is back, or the process has lost its lease, it enters the pool again. When memory is full the oldest of a few items goes;
-with -M new ones are refused. --secret-file has the secret that the nodes require.
+with -M new ones are refused. flush_all flushes the pool, and takes a second or two. --secret-file has the secret that the nodes require.
 
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]

@@ -195,7 +195,10 @@ impl Gateways {
             files,
             HashSeed::new(cpu.random(), cpu.random()),
             (now_unix_s, 0),
-            Items::Elsewhere(info),
+            Items::Elsewhere {
+                info,
+                flush: offers.flush,
+            },
             sockets,
         );
         let memcached =

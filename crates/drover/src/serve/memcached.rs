@@ -53,7 +53,11 @@ pub enum Items<'a> {
     /// In partitions of these options, one per worker.
     Here(&'a PartitionOptions),
     /// In the system of a gateway.
-    Elsewhere(GatewayInfo),
+    Elsewhere {
+        info: GatewayInfo,
+        /// Whether clients of the system can flush it.
+        flush: bool,
+    },
 }
 
 impl Memcached {
@@ -500,18 +504,18 @@ fn tls_shown(tls: &TlsOptions) -> TlsSettings {
 
 /// Limits of the protocol. Every field is named here: a default would switch off what it belongs to.
 fn limits(settings: &Settings, began_s: u32, items: Items<'_>) -> Limits {
-    let (bucket_count, gateway) = match items {
-        Items::Here(partition) => (partition.bucket_count_max() as u64, None),
-        Items::Elsewhere(info) => (0, Some(info)),
+    let (bucket_count, gateway, flush) = match items {
+        Items::Here(partition) => (partition.bucket_count_max() as u64, None, true),
+        Items::Elsewhere { info, flush } => (0, Some(info), flush),
     };
-    // A gateway can neither list nor flush what is another's, and sees no evictions.
+    // A gateway cannot list what is another's, and sees no evictions.
     let is_here = gateway.is_none();
     Limits {
         // Clients infer features from this version: drover behaves as this memcached.
         version: concat!("1.6.18-drover-", env!("CARGO_PKG_VERSION")).to_owned(),
         sockets: sockets_shown(settings),
         commands: AllowedCommands {
-            flush: is_here && !settings.commands.disable_flush_all.value,
+            flush: flush && !settings.commands.disable_flush_all.value,
             dump: is_here && !settings.commands.disable_dumping.value,
             watch: is_here && !settings.commands.disable_watch.value,
             shutdown: settings.commands.enable_shutdown.value,

@@ -5,6 +5,7 @@ use crate::gateway::{add_up, cas, connect};
 use crate::pool::{MemoryNode, with_nodes};
 use drover_mem::timestamp;
 use rustix::process::{Signal, kill_process};
+use std::net::TcpStream;
 
 /// Longer than anything here takes, ticks of the clock.
 const PATIENCE: u64 = 1 << 38;
@@ -46,6 +47,22 @@ fn set_until(gateway: &Serving, wanted: impl Fn(usize) -> bool) -> usize {
     }
 }
 
+/// A flush that is ahead leaves items there until another one takes its place.
+fn flush_later(one: &mut TcpStream, two: &mut TcpStream) {
+    assert_eq!(ask(two, "set f 0 0 1\r\n1\r\n"), "STORED\r\n");
+    assert_eq!(ask(one, "flush_all 100000\r\n"), "OK\r\n");
+    assert_eq!(ask(two, "get f\r\n"), "VALUE f 0 1\r\n1\r\nEND\r\n");
+    assert_eq!(ask(one, "flush_all 1 noreply\r\n"), "");
+    // Each node has a clock of its own, and each process its knowledge of them.
+    let began = timestamp();
+    for client in [&mut *one, two] {
+        while ask(client, "get a f\r\n") != "END\r\n" {
+            assert!(timestamp() - began < PATIENCE, "they are still there");
+        }
+    }
+    assert_eq!(ask(one, "set a 0 0 3\r\nwon\r\nget f\r\n"), "STORED\r\nEND\r\n");
+}
+
 #[test]
 fn gateways_to_one_pool_are_one_cache() {
     let (mut nodes, list, gateways) = pool_and_gateways("one-cache");
@@ -69,6 +86,12 @@ fn gateways_to_one_pool_are_one_cache() {
         "{told}"
     );
     add_up(&gateways.each_ref());
+    // What was there is gone for both; the connection's next command waits for that.
+    assert_eq!(ask(&mut two, "set f 0 0 1\r\n1\r\n"), "STORED\r\n");
+    let told = ask(&mut one, "flush_all\r\nset a 0 0 3\r\nwon\r\nget a f\r\n");
+    assert_eq!(told, "OK\r\nSTORED\r\nVALUE a 0 3\r\nwon\r\nEND\r\n");
+    assert_eq!(ask(&mut two, "get a f\r\n"), "VALUE a 0 3\r\nwon\r\nEND\r\n");
+    flush_later(&mut one, &mut two);
 
     // A gateway dies: the other serves all.
     let [killed, rest] = gateways;
@@ -135,6 +158,10 @@ fn a_service_of_memory_nodes_has_a_gateway() {
     assert_eq!(ask(&mut client, "get a\r\n"), "VALUE a 0 7\r\nnative!\r\nEND\r\n");
     assert_eq!(gateway.stop(), 0);
     assert_eq!(server.stop(), 0);
+    let (status, _, said) = drover(&["serve", "--system", "race", "-C"], "");
+    let why =
+        "--disable-cas true: does not apply to --system race: the versions of its items are always there";
+    assert!(status == 64 && said.contains(why), "{said}");
     // Without a port it is nodes alone.
     let server = Serving::start("race-alone", &["--system", "race", "-p", "0"]);
     assert!(!server.said.contains("memcached"), "{}", server.said);

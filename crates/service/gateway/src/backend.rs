@@ -14,6 +14,15 @@ pub trait Backend {
     /// As [`KvClient::submit`].
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
 
+    /// As [`KvClient::flush`].
+    ///
+    /// # Errors
+    /// As [`KvClient::flush`].
+    fn flush(&mut self, delay_s: u32, token: Token) -> Result<(), SubmitError> {
+        let _ = (delay_s, token);
+        Err(SubmitError::NotOffered)
+    }
+
     /// As [`KvClient::poll`].
     fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize;
 
@@ -41,6 +50,10 @@ impl<P: Provider, K: KvClient<P>> OnContext<P, K> {
 impl<P: Provider, K: KvClient<P>> Backend for OnContext<P, K> {
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
         self.client.submit(self.ctx.cpu(), op, token)
+    }
+
+    fn flush(&mut self, delay_s: u32, token: Token) -> Result<(), SubmitError> {
+        self.client.flush(self.ctx.cpu(), delay_s, token)
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {

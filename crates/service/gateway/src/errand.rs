@@ -30,6 +30,8 @@ pub(crate) enum State {
     Held(Step),
     /// The system has its operation.
     Asked(Step),
+    /// The system flushes.
+    Flushing,
 }
 
 /// A command under way.
@@ -41,6 +43,8 @@ pub(crate) struct Errand {
     pub(crate) hash: KeyHash,
     /// Key, decoded.
     pub(crate) key: Vec<u8>,
+    /// `flush_all`, and the second in which all goes; 0: now.
+    flush_at_s: Option<u32>,
     /// Fetch of one key; `None`: the message is a request.
     fetch: Option<Fetch>,
     /// The client's request, with head.
@@ -66,6 +70,7 @@ impl Errand {
             pending: None,
             hash: KeyHash::default(),
             key: Vec::new(),
+            flush_at_s: None,
             fetch: None,
             message: Vec::new(),
             memo: Memo::default(),
@@ -92,12 +97,13 @@ impl Errand {
         };
         self.hash = message.hash;
         self.key.clear();
-        (self.state, self.fetch) = (State::New, None);
+        (self.state, self.fetch, self.flush_at_s) = (State::New, None, None);
         match message.what {
             What::Fetch(fetch, key) => {
                 self.fetch = Some(fetch);
                 self.key.extend_from_slice(key);
             }
+            What::Flush { at_s } => self.flush_at_s = Some(at_s),
             What::TooLarge { key, .. } => self.key.extend_from_slice(key),
             What::Request(Request::Meta(ref meta)) => meta_key(meta, |key| self.key.extend_from_slice(key)),
             What::Request(
@@ -107,6 +113,11 @@ impl Errand {
             _ => return false,
         }
         true
+    }
+
+    /// Of a `flush_all` the second in which all goes (0: now).
+    pub(crate) fn flush_at_s(&self) -> Option<u32> {
+        self.flush_at_s
     }
 
     /// The command and its key.

@@ -192,6 +192,9 @@ impl Errands {
             if errand.state == State::New && !self.commands.admit(slot) {
                 return true; // It waits for another one.
             }
+            if let Some(at_s) = self.commands.slots[slot as usize].flush_at_s() {
+                return self.flush(slot, at_s, fill);
+            }
             self.commands.begin(slot, fill);
             return match self.commands.slots[slot as usize].state {
                 State::Held(_) => self.go_on(slot, fill),
@@ -223,6 +226,20 @@ impl Errands {
             }
             _ => true,
         }
+    }
+
+    /// Asks for a flush; returns whether the client had space.
+    fn flush(&mut self, slot: Slot, at_s: u32, fill: &mut Fill<'_>) -> bool {
+        let delay_s = at_s.saturating_sub(self.commands.terms.now_s);
+        match self.backend.flush(delay_s, u64::from(slot)) {
+            Ok(()) => {
+                self.commands.slots[slot as usize].state = State::Flushing;
+                self.submitted = true;
+            }
+            Err(SubmitError::WindowFull) => return false,
+            Err(_) => self.commands.act(slot, Next::Close, fill),
+        }
+        true
     }
 
     /// Begins the errand in a new slot, or leaves it until its turn.
@@ -336,17 +353,22 @@ enum Next {
 }
 
 impl Commands {
-    /// Whether a new errand may begin; if not, it waits for the one that blocks its key.
+    /// Whether a new errand may begin; if not, it waits for the one that blocks its key, or flushes for its connection.
     fn admit(&mut self, slot: Slot) -> bool {
-        let hash = self.slots[slot as usize].hash;
+        let own = &self.slots[slot as usize];
+        let connection = |errand: &Errand| errand.pending.map(|pending| pending.connection);
+        let blocks = |other: &Errand| match other.flush_at_s() {
+            None => other.hash == own.hash && own.flush_at_s().is_none(),
+            Some(_) => connection(other) == connection(own),
+        };
         let blocker = self
             .blocking
             .iter()
             .copied()
-            .find(|&other| self.slots[other as usize].hash == hash);
+            .find(|&other| blocks(&self.slots[other as usize]));
         let Some(blocker) = blocker else {
             let errand = &mut self.slots[slot as usize];
-            errand.blocks = !is_one_operation(&errand.command().0);
+            errand.blocks = errand.flush_at_s().is_some() || !is_one_operation(&errand.command().0);
             if errand.blocks {
                 self.blocking.push(slot);
             }
@@ -369,7 +391,16 @@ impl Commands {
 
     /// An operation has ended. `late`: others about its key may have been submitted since it was.
     fn completed(&mut self, slot: Slot, outcome: &Outcome<'_>, late: bool, fill: &mut Fill<'_>) {
-        let State::Asked(step) = self.slots[slot as usize].state else {
+        let state = self.slots[slot as usize].state;
+        if state == State::Flushing {
+            self.reply.bytes.clear();
+            let next = match outcome {
+                Outcome::Deleted => Next::Reply,
+                _ => Next::Close,
+            };
+            return self.act(slot, next, fill);
+        }
+        let State::Asked(step) = state else {
             debug_assert!(false, "a completion without an operation");
             return;
         };

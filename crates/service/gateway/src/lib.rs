@@ -18,7 +18,9 @@
 //! - An item's expiry can be set and kept, but not read. So `mg` with `t` and `ma` with `t` are refused.
 //! - Items have no time of last access, and no marks: `me`, `mg` with `h`, `l`, `N` or `R`, `ms` and `md` with `I`, and `md`
 //!   with `x` are refused. A CAS cannot be chosen: `E` is refused.
-//! - `flush_all`, `watch`, dumps and `cache_memlimit` are refused: items belong to the system, and other gateways and
+//! - `flush_all` is refused unless the system [offers](drover_kv::OperationOffers) it. One whose fate is unknown closes the connection; later
+//!   commands of its connection wait for it.
+//! - `watch`, dumps and `cache_memlimit` are refused: items belong to the system, and other gateways and
 //!   native clients use them, too.
 //! - A key of a `get` that cannot be read (the system does not answer) closes the connection: the other lines of the
 //!   reply would make it a miss.

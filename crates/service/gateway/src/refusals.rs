@@ -4,10 +4,13 @@
 use drover_kv::OperationOffers;
 use drover_memcached::request::{Meta, MetaKind};
 
-/// Commands that no gateway has.
+/// The command that some systems have.
+const FLUSH: &str = "flush_all";
+
+/// Commands that no gateway has, but for that one.
 const COMMANDS: [&str; 7] = [
     "me",
-    "flush_all",
+    FLUSH,
     "cache_memlimit",
     "watch",
     "metadump",
@@ -38,7 +41,10 @@ pub(crate) fn has_refused_flag(meta: &Meta<'_>, offers: &OperationOffers) -> boo
 /// All that a gateway to a system of these `offers` refuses, in memcached's names and separated by commas: for `stats
 /// settings`.
 pub fn refusals(offers: &OperationOffers) -> String {
-    let mut all: Vec<String> = COMMANDS.map(str::to_owned).into();
+    let commands = COMMANDS
+        .iter()
+        .filter(|&&command| command != FLUSH || !offers.flush);
+    let mut all: Vec<String> = commands.map(|&command| command.to_owned()).collect();
     for (_, command, letters) in FLAGS {
         all.extend(
             letters
@@ -78,6 +84,11 @@ mod tests {
             "me,flush_all,cache_memlimit,watch,metadump,mgdump,stats detail,mg:E,mg:N,mg:R,mg:h,mg:l,mg:t,ms:E,ms:I,md:E,md:I,\
              md:x,ma:E,ma:t"
         );
+        let flushing = OperationOffers {
+            flush: true,
+            ..OperationOffers::POINT
+        };
+        assert!(refusals(&flushing).starts_with("me,cache_memlimit,"));
         let poor = OperationOffers {
             conditions: false,
             versions: false,

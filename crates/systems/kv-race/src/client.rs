@@ -1,6 +1,7 @@
 //! [`RaceClient`]: a [`KvClient`](drover_kv::KvClient) of a service, which is a compute process of one thread: its tasks execute the
 //! operations, and this file and [`session`] keep the thread in the pool.
 
+mod flushes;
 mod session;
 
 use crate::mistake::Mistake;
@@ -14,18 +15,26 @@ use drover_kv::{
 use drover_memnode::Keeper;
 use drover_rt::{BufferClass, TaskOptions, TaskPool};
 use drover_verbs::Provider;
+use flushes::Flushes;
 use session::{Entrance, Session};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Tasks beside those of operations: opening tables, keeping memory in order, repairs.
-const OTHER_TASKS: usize = 4;
+/// Tasks beside those of operations: opening tables, keeping memory in order, repairs, flushes.
+const OTHER_TASKS: usize = 5;
 
 /// A client of all nodes of a service.
 pub struct RaceClient<P: Provider> {
     /// Before the session, whose lease takes the nodes' memory away.
     hosted: Option<Hosted<P, RaceOps<P>>>,
     session: Session<P>,
+    flushes: Rc<Flushes>,
+    /// Number of flushes that were not reported.
+    flushing: usize,
+    /// A flush was asked for since the last poll.
+    flush_is_new: bool,
+    /// Time after which an operation is given up.
+    patience: Ns,
     /// Why there are no tasks.
     error: Option<SetupError>,
 }
@@ -86,9 +95,14 @@ impl<P: Provider> RaceClient<P> {
             Ok(hosted) => (Some(hosted), None),
             Err(error) => (None, Some(error.into())),
         };
+        let flushes = Rc::<Flushes>::default();
         RaceClient {
             hosted,
-            session: Session::new(ctx, entrance, race, access),
+            session: Session::new(ctx, entrance, race, (access, flushes.clone())),
+            flushes,
+            flushing: 0,
+            flush_is_new: false,
+            patience: options.deadline,
             error,
         }
     }
@@ -124,19 +138,37 @@ impl<P: Provider> KvClient<P> for RaceClient<P> {
 
     fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize {
         let Some(hosted) = &mut self.hosted else { return 0 };
-        let done = hosted.poll(cpu, sink);
+        let mut done = hosted.poll(cpu, sink);
+        if self.flushing > 0 {
+            let ended = self.flushes.report(cpu.now(), sink);
+            (self.flushing, self.flush_is_new) = (self.flushing - ended, false);
+            done += ended;
+        }
         if done == 0 || self.session.is_due(cpu.now()) {
             self.session.advance(cpu, hosted.pool_mut());
         }
         done
     }
 
+    fn flush(&mut self, cpu: &P::Cpu, delay_s: u32, token: Token) -> Result<(), SubmitError> {
+        match self.hosted {
+            Some(_) => self.flushes.ask(delay_s, token, cpu.now() + self.patience),
+            None => return Err(SubmitError::Closed),
+        }
+        (self.flushing, self.flush_is_new) = (self.flushing + 1, true);
+        Ok(())
+    }
+
     fn in_flight(&self) -> usize {
-        self.hosted.as_ref().map_or(0, |hosted| hosted.in_flight())
+        let operations = self.hosted.as_ref().map_or(0, |hosted| hosted.in_flight());
+        operations + self.flushing
     }
 
     fn next_timer(&self) -> Ns {
-        let own = self.session.next_timer();
+        let own = match self.flush_is_new {
+            true => Ns::ZERO,
+            false => self.session.next_timer(),
+        };
         self.hosted
             .as_ref()
             .map_or(Ns::MAX, |hosted| hosted.next_timer().min(own))

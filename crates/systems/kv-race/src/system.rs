@@ -6,8 +6,8 @@ use crate::mistake::{Mistake, PLANTED};
 use crate::server::RaceNode;
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
-    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
-    ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
+    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, OperationOffers, Planted, Policy,
+    Service, ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_memnode::block::BLOCK_HEADER_BYTES;
@@ -44,6 +44,10 @@ impl System for RaceSystem {
         channels: Channels::PerShard,
         offers: Offers {
             eviction: Err("nodes see no GETs"),
+            operations: OperationOffers {
+                flush: true,
+                ..OperationOffers::POINT
+            },
             evicts: false,
             gateway: true,
             sends_again: false,

@@ -31,6 +31,9 @@ pub enum SubmitError {
     /// unknown: then the operation is accepted and refused later.
     #[error("the key or the value is larger than the server allows")]
     TooLarge,
+    /// The system has no such operation.
+    #[error("the system does not offer this")]
+    NotOffered,
     /// The client was closed.
     #[error("the client is closed")]
     Closed,
@@ -47,6 +50,17 @@ pub trait KvClient<P: Provider> {
     /// # Errors
     /// [`SubmitError`] if the operation is not accepted; it will then not complete.
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
+
+    /// Makes all items go that are there in `delay_s` seconds. It completes with [`Outcome::Deleted`] when that is sure for all
+    /// clients (with a delay: when it is sure that it will happen), else with [`Outcome::Refused`]. It keeps no order with operations on
+    /// keys: what is written before it has completed may be gone, too.
+    ///
+    /// # Errors
+    /// [`SubmitError::NotOffered`] if the system cannot do that by its clients.
+    fn flush(&mut self, cpu: &P::Cpu, delay_s: u32, token: Token) -> Result<(), SubmitError> {
+        let _ = (cpu, delay_s, token);
+        Err(SubmitError::NotOffered)
+    }
 
     /// Sends staged operations, receives replies, connects where a session is missing, and runs timers; never blocks.
     /// Calls `sink` with every completed operation and returns their number.

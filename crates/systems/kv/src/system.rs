@@ -88,6 +88,8 @@ pub struct OperationOffers {
     pub flags: bool,
     /// Whether there is [`Touch`](crate::Op::Touch).
     pub touch: bool,
+    /// Whether there is [`flush`](crate::KvClient::flush).
+    pub flush: bool,
     /// Whether ranges of keys can be read in their order.
     pub scan: bool,
     /// Whether several keys can be changed together.
@@ -128,6 +130,7 @@ impl OperationOffers {
         ttl: true,
         flags: true,
         touch: true,
+        flush: false,
         scan: false,
         transactions: false,
         value_bytes_max: VALUE_BYTES_MAX,
@@ -135,13 +138,14 @@ impl OperationOffers {
     };
 
     /// What can be offered, by the names that people use, and whether it is.
-    pub fn named(&self) -> [(&'static str, bool); 7] {
+    pub fn named(&self) -> [(&'static str, bool); 8] {
         [
             ("conditions", self.conditions),
             ("versions", self.versions),
             ("ttl", self.ttl),
             ("flags", self.flags),
             ("touch", self.touch),
+            ("flush", self.flush),
             ("scan", self.scan),
             ("transactions", self.transactions),
         ]

@@ -1,6 +1,6 @@
 //! What memcached clients may ask for.
 
-use super::offered::Feature::Memcached;
+use super::offered::Feature::{Cas, Memcached};
 use super::{flags, value};
 
 flags! {
@@ -11,7 +11,7 @@ flags! {
 
     /// Disable CAS: every CAS number is 0, and `cas` always matches
     #[switch(long = "disable-cas", short = 'C')]
-    disable_cas: bool = value(false).needs(Memcached);
+    disable_cas: bool = value(false).needs(Cas);
 
     /// Refuse flush_all
     #[switch(long = "disable-flush-all", short = 'F')]

@@ -10,6 +10,8 @@ use drover_systems::System;
 pub enum Feature {
     /// memcached's protocol.
     Memcached,
+    /// Versions that memcached's clients see, which are the server's own.
+    Cas,
     /// Request slots.
     Slots,
     /// A memory file.
@@ -27,6 +29,7 @@ impl Feature {
             Feature::Memcached if !offers.memcached && !offers.gateway => {
                 Some("it serves native clients only, not memcached's")
             }
+            Feature::Cas if !offers.memcached => Some("the versions of its items are always there"),
             Feature::Slots if !offers.request_slots => Some("it has no request slots"),
             Feature::Transfer if !offers.transfer => Some("its results come to clients in one way only"),
             Feature::MemoryFile => offers.memory_file.err(),
@@ -65,7 +68,7 @@ const OWN_ITEMS: [&str; 16] = [
 
 /// Whether a setting of [`OWN_ITEMS`] has a meaning in a gateway to a pool: its clients decide what nodes do not.
 fn applies(settings: &Settings, name: &str) -> bool {
-    name == "disable-evictions" && !settings.service.pool.value.is_empty()
+    matches!(name, "disable-evictions" | "disable-flush-all") && !settings.service.pool.value.is_empty()
 }
 
 /// # Errors

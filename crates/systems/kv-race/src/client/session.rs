@@ -13,6 +13,7 @@
 //! does not answer, the old session goes on at the others. A process of several threads has a [`Keeper`] that does so for all of them:
 //! a thread *follows* it.
 
+use super::flushes::Flushes;
 use crate::POOL_KIND;
 use crate::error::RaceError;
 use crate::ops::Access;
@@ -52,6 +53,7 @@ pub(super) struct Session<P: Provider> {
     entrance: Entrance<P>,
     options: RaceOptions,
     access: Rc<Access<P>>,
+    flushes: Rc<Flushes>,
     pause: Ns,
     next: Ns,
     lease_at: Ns,
@@ -139,7 +141,7 @@ impl<P: Provider> Session<P> {
         ctx: Rc<P::Context>,
         entrance: Entrance<P>,
         options: RaceOptions,
-        access: Rc<Access<P>>,
+        (access, flushes): (Rc<Access<P>>, Rc<Flushes>),
     ) -> Session<P> {
         Session {
             state: State::Resting(Ns::ZERO),
@@ -148,6 +150,7 @@ impl<P: Provider> Session<P> {
             entrance,
             options,
             access,
+            flushes,
             pause: PAUSE[0],
             next: Ns::ZERO,
             lease_at: Ns::ZERO,
@@ -457,7 +460,9 @@ impl<P: Provider> Session<P> {
         let repair = tasks.spawn(|cx| async move { repair(&cx, &own, &access, every).await });
         let own = race.clone();
         let attend = tasks.spawn(|cx| async move { own.attend(&cx).await });
-        for task in [maintain, repair, attend] {
+        let (own, flushes) = (race.clone(), self.flushes.clone());
+        let flush = tasks.spawn(|cx| async move { flushes.run(&cx, &own).await });
+        for task in [maintain, repair, attend, flush] {
             live.tasks.push(task.expect("a pool with places for these tasks"));
         }
         live.race = Some(race.clone());
