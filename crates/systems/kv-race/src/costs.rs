@@ -8,12 +8,12 @@
 use drover_base::Work;
 use drover_rt::TASK_SWITCH;
 
-pub(crate) const BEGIN: Work = Work::new("race.begin", 780.0, "operation begun and ended");
-pub(crate) const LOOK: Work = Work::new("race.look", 3506.0, "READ of both pairs of a key's buckets");
+pub(crate) const BEGIN: Work = Work::new("race.begin", 603.0, "operation begun and ended");
+pub(crate) const LOOK: Work = Work::new("race.look", 2674.0, "READ of both pairs of a key's buckets");
 pub(crate) const BLOCK: Work = Work::new("race.block", 1521.0, "READ of an item's block");
-pub(crate) const NEW: Work = Work::new("race.new", 2120.0, "item's block allocated, built and written");
-pub(crate) const CAS: Work = Work::new("race.cas", 792.0, "CAS of a slot");
-pub(crate) const RETRY: Work = Work::new("race.retry", 1806.0, "CAS that lost a race");
+pub(crate) const NEW: Work = Work::new("race.new", 2278.0, "item's block allocated, built and written");
+pub(crate) const CAS: Work = Work::new("race.cas", 851.0, "CAS of a slot");
+pub(crate) const RETRY: Work = Work::new("race.retry", 297.0, "CAS that lost a race");
 
 /// All kinds of work that a client's thread charges to the simulated core that runs it.
 pub const BUDGET: &[Work] = &[BEGIN, LOOK, BLOCK, NEW, CAS, RETRY, TASK_SWITCH];

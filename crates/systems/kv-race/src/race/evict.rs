@@ -4,7 +4,7 @@
 //! one that has expired first.
 
 use super::attend::Entry;
-use super::operation::{Operation, View};
+use super::operation::Operation;
 use super::recovery::{READ_BYTES, Walk};
 use super::{Race, Shard};
 use crate::error::RaceError;
@@ -136,7 +136,8 @@ impl<'a, P: Provider> Operation<'a, P> {
     }
 
     /// Removes one of the items in whose place the key's could stand, since their subtable cannot be split.
-    pub(super) async fn evict_beside(&mut self, view: &View, error: RaceError) -> Result<(), RaceError> {
+    pub(super) async fn evict_beside(&mut self, error: RaceError) -> Result<(), RaceError> {
+        let view = &self.view;
         let entries = view.candidates.entries().filter_map(|(id, slot)| {
             let block = slot.block().filter(|_| slot.kind() == SlotKind::Live)?;
             let offset = view.entry.subtable + id.offset();

@@ -5,9 +5,7 @@ use crate::costs;
 use crate::error::RaceError;
 use crate::mistake::Mistake;
 use drover_base::Ns;
-use drover_index::race::{
-    BucketPair, Candidates, Entry, Header, Location, PAIR_BYTES, Slot, SlotId, Verdict,
-};
+use drover_index::race::{Candidates, Entry, Header, Location, PAIR_BYTES, Slot, SlotId, Verdict};
 use drover_memnode::block::BLOCK_HEADER_BYTES;
 use drover_memnode::{Addr, BadRun, Class, EpochPin, MemoryError};
 use drover_rt::{Completed, TaskCx, Ticket};
@@ -23,6 +21,8 @@ pub(super) struct Operation<'a, P: Provider> {
     pub(super) shard: &'a Shard,
     pub(super) key: &'a [u8],
     pub(super) location: Location,
+    /// What the last look saw.
+    pub(super) view: View,
     pub(super) pin: EpochPin<P>,
     /// Broken structures in a row.
     pub(super) bad: BadRun,
@@ -36,21 +36,8 @@ pub(super) struct View {
     pub(super) candidates: Candidates,
     /// The directory's entry that led there.
     pub(super) entry: Entry,
-    /// The four headers there.
-    pub(super) headers: [Header; 4],
-    /// The buckets of the subtable that is being split, if some entries are still there.
-    pub(super) old: Option<[BucketPair; 2]>,
-}
-
-impl View {
-    fn of(candidates: Candidates, entry: Entry) -> View {
-        View {
-            headers: candidates.headers(),
-            candidates,
-            entry,
-            old: None,
-        }
-    }
+    /// The buckets of the subtable that is being split, if some entries are still there, and the four headers of the new ones.
+    pub(super) old: Option<(Candidates, [Header; 4])>,
 }
 
 /// Who looks.
@@ -70,6 +57,8 @@ impl<P: Provider> Drop for Operation<'_, P> {
 }
 
 impl<P: Provider> Race<P> {
+    // An operation is large: it is built where it stays.
+    #[inline(always)]
     pub(super) fn begin<'a>(
         &'a self,
         cx: &'a TaskCx<P>,
@@ -81,12 +70,18 @@ impl<P: Provider> Race<P> {
         self.charge(costs::BEGIN);
         let hash = self.0.hasher.hash(key);
         let shard = &self.0.shards[hash.partition_index(self.0.shards.len())];
+        let location = Location::new(hash, shard.header.shape);
         Ok(Operation {
             race: self,
             cx,
             shard,
             key,
-            location: Location::new(hash, shard.header.shape),
+            location,
+            view: View {
+                candidates: Candidates::new(location),
+                entry: shard.entry(location.directory_bits),
+                old: None,
+            },
             pin: self.nodes().pin(shard.node),
             bad: BadRun::default(),
             deadline: cx.now() + self.0.options.deadline,
@@ -122,53 +117,45 @@ impl<'a, P: Provider> Operation<'a, P> {
         Ok([stage(0)?, stage(1)?])
     }
 
-    /// Decodes what [`stage_pairs`](Operation::stage_pairs) asked for; `None` if that is no pair of buckets: begin anew.
+    /// Takes what [`stage_pairs`](Operation::stage_pairs) asked for into the view; false if those are no buckets: begin anew.
+    #[inline]
     pub(super) fn take_pairs(
         &mut self,
         completed: &mut Completed<'_, P>,
         tickets: [Ticket; 2],
         subtable: u64,
-    ) -> Result<Option<[BucketPair; 2]>, RaceError> {
+    ) -> Result<bool, RaceError> {
         self.race.charge(costs::LOOK);
-        let mut pair = |choice: usize| {
-            let bytes = completed.take(tickets[choice]);
-            BucketPair::from_bytes(self.location.pairs[choice], &bytes)
-        };
-        match (pair(0), pair(1)) {
-            (Ok(first), Ok(second)) => Ok(Some([first, second])),
-            _ => {
-                self.bad.bad(self.addr(subtable))?;
-                Ok(None)
-            }
+        let [first, second] = tickets.map(|ticket| completed.take(ticket));
+        let is_good = self.view.candidates.fill([&first, &second]).is_ok();
+        if !is_good {
+            self.bad.bad(self.addr(subtable))?;
         }
+        Ok(is_good)
     }
 
-    /// READs both pairs in a subtable; `None`: begin anew.
-    pub(super) async fn read_pairs(&mut self, subtable: u64) -> Result<Option<[BucketPair; 2]>, RaceError> {
+    /// READs both pairs in a subtable into the view; false: begin anew.
+    pub(super) async fn read_pairs(&mut self, subtable: u64) -> Result<bool, RaceError> {
         let tickets = self.stage_pairs(subtable)?;
         let mut completed = self.cx.sync().await?;
         self.take_pairs(&mut completed, tickets, subtable)
     }
 
     /// Looks at the key's buckets until they are those of the right subtable. Posts what is staged with the first READs.
-    pub(super) async fn look(&mut self, looker: Looker) -> Result<View, RaceError> {
+    pub(super) async fn look(&mut self, looker: Looker) -> Result<(), RaceError> {
         loop {
             let entry = self.shard.entry(self.location.directory_bits);
-            let Some(pairs) = self.read_pairs(entry.subtable).await? else {
+            (self.view.entry, self.view.old) = (entry, None);
+            if !self.read_pairs(entry.subtable).await? {
                 continue;
-            };
-            let candidates = Candidates::new(self.location, pairs);
-            match candidates.verdict(entry.depth) {
-                Verdict::Here { .. } => return Ok(View::of(candidates, entry)),
-                Verdict::Elsewhere if self.race.makes(Mistake::TrustsDirectory) => {
-                    return Ok(View::of(candidates, entry));
-                }
-                Verdict::Pending if self.race.makes(Mistake::IgnoresPending) => {
-                    return Ok(View::of(candidates, entry));
-                }
+            }
+            match self.view.candidates.verdict(entry.depth) {
+                Verdict::Here { .. } => return Ok(()),
+                Verdict::Elsewhere if self.race.makes(Mistake::TrustsDirectory) => return Ok(()),
+                Verdict::Pending if self.race.makes(Mistake::IgnoresPending) => return Ok(()),
                 Verdict::Pending if looker == Looker::Reader => {
-                    if let Some(view) = self.look_at_old(entry, candidates).await? {
-                        return Ok(view);
+                    if self.look_at_old().await? {
+                        return Ok(());
                     }
                 }
                 Verdict::Pending => self.wait().await?,
@@ -188,7 +175,9 @@ impl<'a, P: Provider> Operation<'a, P> {
         Ok(())
     }
 
-    async fn look_at_old(&mut self, entry: Entry, new: Candidates) -> Result<Option<View>, RaceError> {
+    /// READs the pairs in the subtable that is being split, where entries of pending buckets still are; false: begin anew.
+    async fn look_at_old(&mut self) -> Result<bool, RaceError> {
+        let (new, entry) = (self.view.candidates, self.view.entry);
         let headers = new.headers();
         let pending = headers.iter().find(|header| header.pending);
         let depth = pending.map_or(0, |header| header.depth);
@@ -196,27 +185,23 @@ impl<'a, P: Provider> Operation<'a, P> {
         let old = self.shard.directory.borrow().split_from(directory_bits, depth);
         let Some(old) = old else {
             self.refresh(entry).await?;
-            return Ok(None);
+            return Ok(false);
         };
-        let Some(old) = self.read_pairs(old.subtable).await? else {
-            return Ok(None);
-        };
+        if !self.read_pairs(old.subtable).await? {
+            return Ok(false);
+        }
+        let old = self.view.candidates;
         let Some(candidates) = new.with_old(&old) else {
             self.refresh(entry).await?;
-            return Ok(None);
+            return Ok(false);
         };
-        let old = Some(old);
-        Ok(Some(View {
-            candidates,
-            entry,
-            headers,
-            old,
-        }))
+        (self.view.candidates, self.view.old) = (candidates, Some((old, headers)));
+        Ok(true)
     }
 
-    /// The address of a slot that was seen in the subtable of `view`.
-    pub(super) fn slot_addr(&self, view: &View, id: SlotId) -> Addr {
-        self.addr(view.entry.subtable + id.offset())
+    /// The address of a slot in the subtable that was looked at.
+    pub(super) fn slot_addr(&self, id: SlotId) -> Addr {
+        self.addr(self.view.entry.subtable + id.offset())
     }
 
     /// Stages a CAS of a word.

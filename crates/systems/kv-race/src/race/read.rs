@@ -1,10 +1,10 @@
 //! Reading: blocks of entries that may be the key's, lookups, misses.
 
-use super::operation::{Looker, Operation, View};
+use super::operation::{Looker, Operation};
 use crate::costs;
 use crate::error::RaceError;
 use crate::mistake::Mistake;
-use drover_index::race::{Candidates, Slot, SlotId, Verdict};
+use drover_index::race::{Candidates, Slot, SlotId, SlotSet, Verdict};
 use drover_mem::Buffer;
 use drover_memnode::MemoryError;
 use drover_memnode::block::{BLOCK_HEADER_BYTES, BlockMeta, Chain, decode_block};
@@ -75,40 +75,41 @@ impl<P: Provider> Operation<'_, P> {
     pub(super) async fn get(&mut self) -> Result<Option<Found>, RaceError> {
         let mut looker = Looker::Reader;
         loop {
-            let view = self.look(looker).await?;
-            match self.find(&view).await? {
+            self.look(looker).await?;
+            match self.find().await? {
                 // To be removed where writers look, which is not the bucket that it may be moved from.
                 Search::Found(found) if !found.is_live && looker == Looker::Reader => looker = Looker::Writer,
                 Search::Found(found) if !found.is_live => {
-                    if self.clear(&view, &found).await? {
+                    if self.clear(&found).await? {
                         return Ok(None);
                     }
                 }
+                Search::Found(found) if found.chain.next().is_none() => return Ok(Some(found.found)),
                 Search::Found(found) => {
                     if let Some(found) = self.complete(found).await? {
                         return Ok(Some(found.found));
                     }
                 }
-                Search::Missing if self.is_missing(&view).await? => return Ok(None),
+                Search::Missing if self.is_missing().await? => return Ok(None),
                 Search::Missing | Search::Torn => {}
             }
         }
     }
 
     /// Looks for the key's entry among those with its fingerprint.
-    pub(super) async fn find(&mut self, view: &View) -> Result<Search, RaceError> {
-        self.examine(view.candidates.matches()).await
+    #[inline]
+    pub(super) async fn find(&mut self) -> Result<Search, RaceError> {
+        self.examine(self.view.candidates.matches()).await
     }
 
-    /// READs the blocks of `entries`, up to one with the key.
-    pub(super) async fn examine(
-        &mut self,
-        mut entries: impl Iterator<Item = (SlotId, Slot)>,
-    ) -> Result<Search, RaceError> {
+    /// READs the blocks of these entries, up to one with the key.
+    pub(super) async fn examine(&mut self, mut entries: SlotSet) -> Result<Search, RaceError> {
         let mut search = Search::Missing;
         loop {
             let mut asked: [Option<Asked>; BLOCKS] = [None; BLOCKS];
-            for (place, (id, slot)) in asked.iter_mut().zip(&mut entries) {
+            for place in &mut asked {
+                let Some(one) = entries.pop() else { break };
+                let (id, slot) = self.view.candidates.first(one);
                 match self.stage_block(slot) {
                     Ok(ticket) => *place = Some((id, slot, ticket)),
                     Err(RaceError::Memory(MemoryError::BadPointer { addr, .. })) => {
@@ -186,27 +187,30 @@ impl<P: Provider> Operation<'_, P> {
     }
 
     /// Whether the key certainly had no entry at some time during this operation, after [`find`](Operation::find) found
-    /// none in `view`. If not, begin anew.
+    /// none. If not, begin anew.
     ///
     /// A READ may see a bucket's header as it was before a split, and its slots as they were after it. And of a bucket
     /// that was pending, the old one is right only if it is pending still.
-    pub(super) async fn is_missing(&mut self, view: &View) -> Result<bool, RaceError> {
+    pub(super) async fn is_missing(&mut self) -> Result<bool, RaceError> {
         let is_torn = self.race.0.reads.is_torn;
-        if view.old.is_none() && !is_torn {
+        if self.view.old.is_none() && !is_torn {
             return Ok(true);
         }
-        let Some(pairs) = self.read_pairs(view.entry.subtable).await? else {
-            return Ok(false);
-        };
-        let again = Candidates::new(self.location, pairs);
-        let is_elsewhere = again.verdict(view.entry.depth) == Verdict::Elsewhere;
-        if is_elsewhere || is_torn && again.headers() != view.headers {
+        let (seen, entry) = (self.view.candidates, self.view.entry);
+        if !self.read_pairs(entry.subtable).await? {
             return Ok(false);
         }
-        let again = match &view.old {
-            Some(old) => again.with_old(old),
+        let (again, old) = (self.view.candidates, &self.view.old);
+        let headers = old.as_ref().map_or_else(|| seen.headers(), |old| old.1);
+        let is_elsewhere = again.verdict(entry.depth) == Verdict::Elsewhere;
+        if is_elsewhere || is_torn && again.headers() != headers {
+            return Ok(false);
+        }
+        let again = match old {
+            Some((old, _)) => again.with_old(old),
             None => Some(again),
         };
-        Ok(again.is_some_and(|again| again.matches().eq(view.candidates.matches())))
+        let is_alike = |again: Candidates| again.iter(again.matches()).eq(seen.iter(seen.matches()));
+        Ok(again.is_some_and(is_alike))
     }
 }

@@ -8,9 +8,7 @@ use crate::costs;
 use crate::error::RaceError;
 use crate::mistake::Mistake;
 use drover_base::Condition;
-use drover_index::race::{
-    BLOCK_UNIT, BlockRef, BucketPair, Candidates, Choice, Settled, Slot, SlotId, Verdict, settle,
-};
+use drover_index::race::{BLOCK_UNIT, BlockRef, Choice, Settled, Slot, SlotId, Verdict, settle};
 use drover_memnode::block::{BlockMeta, Chain, Cut, encode_block};
 use drover_memnode::{Addr, Class, Need};
 use drover_rt::{ConflictGuard, TaskCx};
@@ -220,20 +218,20 @@ impl<P: Provider> Operation<'_, P> {
         let needs_one = !condition.holds(None);
         // If the first READs fail, so may have the WRITE in their list: it may still be executed.
         new.may_stay = true;
-        let mut view = self.look(Looker::Writer).await?;
+        self.look(Looker::Writer).await?;
         new.may_stay = false;
         loop {
-            match self.find(&view).await? {
+            match self.find().await? {
                 Search::Torn => {}
                 Search::Found(found) => {
                     if let Some(refused) = refusal(condition, &found) {
-                        if found.is_live || self.clear(&view, &found).await? {
+                        if found.is_live || self.clear(&found).await? {
                             return Ok(refused);
                         }
                     } else if found.slot.is_frozen() {
                         self.wait().await?;
                     } else {
-                        let addr = self.slot_addr(&view, found.id);
+                        let addr = self.slot_addr(found.id);
                         new.may_stay = true;
                         if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
                             self.free(found.slot, found.chain).await;
@@ -244,18 +242,18 @@ impl<P: Provider> Operation<'_, P> {
                     }
                 }
                 Search::Missing if needs_one => {
-                    if self.is_missing(&view).await? {
+                    if self.is_missing().await? {
                         return Ok(Updated::Missing);
                     }
                 }
-                Search::Missing => match view.candidates.choose() {
+                Search::Missing => match self.view.candidates.choose() {
                     Choice::Wait => self.wait().await?,
-                    Choice::Full => match self.split(view.entry).await {
-                        Err(error) if self.race.can_evict(&error) => self.evict_beside(&view, error).await?,
+                    Choice::Full => match self.split(self.view.entry).await {
+                        Err(error) if self.race.can_evict(&error) => self.evict_beside(error).await?,
                         split => split?,
                     },
                     Choice::Slot(id) => {
-                        let inserted = self.insert(&view, id, new, gave_way >= PATIENCE).await?;
+                        let inserted = self.insert(id, new, gave_way >= PATIENCE).await?;
                         if inserted == Insert::Done {
                             return Ok(Updated::Done);
                         }
@@ -267,33 +265,26 @@ impl<P: Provider> Operation<'_, P> {
                     }
                 },
             }
-            view = self.look(Looker::Writer).await?;
+            self.look(Looker::Writer).await?;
         }
     }
 
     /// Inserts a tentative entry into an empty slot, looks whether the key has another one, and confirms it.
-    async fn insert(
-        &mut self,
-        view: &View,
-        id: SlotId,
-        new: &mut NewBlock,
-        impatient: bool,
-    ) -> Result<Insert, RaceError> {
+    async fn insert(&mut self, id: SlotId, new: &mut NewBlock, impatient: bool) -> Result<Insert, RaceError> {
         let entry = Slot::new(self.location.fingerprint, new.block, 0);
         let tentative = entry.tentative();
-        let addr = self.slot_addr(view, id);
+        let addr = self.slot_addr(id);
         // Until the slot is known not to lead there.
         (new.was_seen, new.may_stay) = (true, true);
-        let Some(mut pairs) = self.announce(view, addr, tentative).await? else {
+        let Some(mut is_seen) = self.announce(addr, tentative).await? else {
             new.may_stay = false;
             return Ok(Insert::Again);
         };
         loop {
-            let again = pairs.map(|pairs| Candidates::new(self.location, pairs));
-            let settled = match again {
+            let settled = match is_seen {
                 _ if self.race.makes(Mistake::ConfirmsUnseen) => Settled::Confirm,
-                Some(again) => self.settle(view, &again, id, tentative, impatient).await?,
-                None => Settled::GiveWay,
+                true => self.settle(id, tentative, impatient).await?,
+                false => Settled::GiveWay,
             };
             match settled {
                 Settled::Confirm => {
@@ -302,9 +293,9 @@ impl<P: Provider> Operation<'_, P> {
                     return Ok(if confirmed { Insert::Done } else { Insert::Again });
                 }
                 Settled::Remove(rival, word) => {
-                    let rival = self.slot_addr(view, rival);
+                    let rival = self.slot_addr(rival);
                     self.cas_away(rival, word).await?;
-                    pairs = self.read_pairs(view.entry.subtable).await?;
+                    is_seen = self.read_pairs(self.view.entry.subtable).await?;
                 }
                 Settled::GiveWay | Settled::Exists => {
                     self.cas_away(addr, tentative).await?;
@@ -319,13 +310,8 @@ impl<P: Provider> Operation<'_, P> {
     }
 
     /// CASes a tentative entry into an empty slot and READs both pairs behind that. `None`: the slot was not empty.
-    async fn announce(
-        &mut self,
-        view: &View,
-        addr: Addr,
-        tentative: Slot,
-    ) -> Result<Option<Option<[BucketPair; 2]>>, RaceError> {
-        let subtable = view.entry.subtable;
+    async fn announce(&mut self, addr: Addr, tentative: Slot) -> Result<Option<bool>, RaceError> {
+        let subtable = self.view.entry.subtable;
         let cas = self.stage_cas(addr, Slot::EMPTY.word(), tentative.word())?;
         if !self.race.0.reads.sees_earlier {
             let was = self.cx.sync().await?.value(cas);
@@ -343,23 +329,20 @@ impl<P: Provider> Operation<'_, P> {
     }
 
     /// What to do about one's own tentative entry in slot `own`, after the READs behind it.
-    async fn settle(
-        &mut self,
-        view: &View,
-        again: &Candidates,
-        own: SlotId,
-        tentative: Slot,
-        impatient: bool,
-    ) -> Result<Settled, RaceError> {
-        let is_here = matches!(again.verdict(view.entry.depth), Verdict::Here { .. });
+    async fn settle(&mut self, own: SlotId, tentative: Slot, impatient: bool) -> Result<Settled, RaceError> {
+        let View {
+            candidates, entry, ..
+        } = &self.view;
+        let is_here = matches!(candidates.verdict(entry.depth), Verdict::Here { .. });
         // A split, or another client, may have removed the entry.
-        if !is_here || again.slot(own) != Some(tentative) {
+        if !is_here || candidates.slot(own) != Some(tentative) {
             return Ok(Settled::Exists);
         }
         let mut same: Vec<(SlotId, Slot)> = Vec::new();
-        for rival in again.rivals(own) {
-            match self.examine(std::iter::once(rival)).await? {
-                Search::Found(_) => same.push(rival),
+        let mut rivals = candidates.rivals(own);
+        while let Some(rival) = rivals.pop() {
+            match self.examine(rival).await? {
+                Search::Found(_) => same.push(self.view.candidates.first(rival)),
                 Search::Missing => {}
                 // Its client has given up and used the block for something else.
                 Search::Torn => return Ok(Settled::GiveWay),
@@ -385,13 +368,13 @@ impl<P: Provider> Operation<'_, P> {
         guard: &mut ConflictGuard<'_, P>,
     ) -> Result<Updated, RaceError> {
         loop {
-            let view = self.look(Looker::Writer).await?;
-            match self.find(&view).await? {
+            self.look(Looker::Writer).await?;
+            match self.find().await? {
                 Search::Torn => {}
-                Search::Missing if self.is_missing(&view).await? => return Ok(Updated::Missing),
+                Search::Missing if self.is_missing().await? => return Ok(Updated::Missing),
                 Search::Missing => {}
                 Search::Found(found) if !found.is_live => {
-                    if self.clear(&view, &found).await? {
+                    if self.clear(&found).await? {
                         return Ok(Updated::Missing);
                     }
                 }
@@ -409,7 +392,7 @@ impl<P: Provider> Operation<'_, P> {
                     // The old value's buffer goes back before the new one's is waited for.
                     drop(found);
                     let new = self.stage_new_block(value, meta).await?;
-                    let addr = self.slot_addr(&view, id);
+                    let addr = self.slot_addr(id);
                     // If it fails, nobody knows whether the block is linked: it stays.
                     if self.cas(addr, slot, slot.replaced(new.block)).await? {
                         self.free(slot, chain).await;
@@ -424,12 +407,12 @@ impl<P: Provider> Operation<'_, P> {
 
     /// Removes the key's entry. Also one whose item has expired, before anybody is told that the key has no value: clocks
     /// of clients differ, and another client must not find the item afterwards. Returns whether it is gone; if not, begin anew.
-    pub(super) async fn clear(&mut self, view: &View, found: &Match) -> Result<bool, RaceError> {
+    pub(super) async fn clear(&mut self, found: &Match) -> Result<bool, RaceError> {
         if found.slot.is_frozen() {
             self.wait().await?;
             return Ok(false);
         }
-        let addr = self.slot_addr(view, found.id);
+        let addr = self.slot_addr(found.id);
         let is_gone = self.cas(addr, found.slot, Slot::EMPTY).await?;
         if is_gone {
             self.free(found.slot, found.chain).await;
@@ -443,17 +426,17 @@ impl<P: Provider> Operation<'_, P> {
         guard: &mut ConflictGuard<'_, P>,
     ) -> Result<Updated, RaceError> {
         loop {
-            let view = self.look(Looker::Writer).await?;
-            match self.find(&view).await? {
+            self.look(Looker::Writer).await?;
+            match self.find().await? {
                 Search::Torn => {}
-                Search::Missing if self.is_missing(&view).await? => return Ok(Updated::Missing),
+                Search::Missing if self.is_missing().await? => return Ok(Updated::Missing),
                 Search::Missing => {}
                 Search::Found(found) => {
                     let refused = refusal(condition, &found);
                     if let Some(refused) = refused.filter(|_| found.is_live) {
                         return Ok(refused);
                     }
-                    if self.clear(&view, &found).await? {
+                    if self.clear(&found).await? {
                         return Ok(match found.is_live {
                             true => Updated::Done,
                             false => Updated::Missing,
