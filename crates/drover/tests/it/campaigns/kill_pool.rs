@@ -36,6 +36,8 @@ const TASKS: u64 = 4;
 const KEYS_PER_POOL: usize = 1_000_000;
 /// Keys beyond the last acknowledged ones that are looked at: those that were under way.
 const UNDER_WAY: u64 = 2 * TASKS;
+/// Rounds between two lines about progress.
+const ROUNDS_PER_LINE: u64 = 20;
 
 /// Environment variable with the addresses of the nodes for [`member_process`].
 const NODES: &str = "DROVER_POOL_MEMBER";
@@ -444,8 +446,15 @@ fn survivors_in_a_pool_go_on() {
     let mut rng = Rng::new(seed, 0, 0x6b12);
     let (mut kills, mut holders, mut pauses, mut inside) = (0, 0, 0, 0);
     let mut bed = Bed::start("kill-pool", "0");
-    let mut late = 0;
+    let (mut late, start) = (0, now());
     for round in 1..=rounds {
+        if round % ROUNDS_PER_LINE == 0 {
+            println!(
+                "round {round} of {rounds}: {kills} kills, {holders} with locks, {pauses} pauses, {} keys in the pool, {} s",
+                bed.added(),
+                (now() - start) / 1_000_000_000
+            );
+        }
         if bed.added() > KEYS_PER_POOL {
             late += bed.late;
             // The next one has the same addresses.
