@@ -71,6 +71,8 @@ enum Chore {
     Syscalls,
     /// Kills client or server at random points under load, many times.
     Kill(tests::KillArgs),
+    /// Four honest clients of each system beside one that rewrites everything it can reach, for --seconds.
+    Hostile(tests::HostileArgs),
     /// Stops client, server or both for up to 10 s under load (SIGSTOP), many times: all clients are served again.
     Pause(tests::PauseArgs),
     /// Read one key after every write of another, a million times, by each kind of client: a full cache must keep it.
@@ -125,6 +127,7 @@ fn main() -> ExitCode {
         Chore::Coverage(args) => coverage::run(&mut steps, &args),
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),
+        Chore::Hostile(args) => tests::hostile(&mut steps, &args),
         Chore::Pause(args) => tests::pause(&mut steps, &args),
         Chore::Lives(args) => tests::lives(&mut steps, &args),
         Chore::Races => tests::races(&mut steps),

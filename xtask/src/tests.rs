@@ -24,6 +24,17 @@ pub struct PauseArgs {
     pub rounds: u32,
 }
 
+/// Options of the campaign beside a client that means harm.
+#[derive(clap::Args)]
+pub struct HostileArgs {
+    /// Time for all systems together, or for the only one, seconds.
+    #[arg(long, default_value_t = 600)]
+    pub seconds: u32,
+    /// The only system to attack, as `--system` of `drover serve` has it.
+    #[arg(long)]
+    pub system: Option<String>,
+}
+
 /// Options of the writes that a hot key lives through.
 #[derive(clap::Args)]
 pub struct LivesArgs {
@@ -79,15 +90,29 @@ fn workspace_tests() -> std::process::Command {
 pub fn kill(steps: &mut Steps, args: &KillArgs) {
     steps.run("kill", || {
         let mut command = campaign("campaigns::kill", "DROVER_KILLS", args.count);
-        if let Some(system) = &args.system {
-            let names = systems::names()?;
-            if !names.contains(system) {
-                return Err(format!("no system {system:?}; there are: {}", names.join(", ")));
-            }
-            command.env("DROVER_SYSTEM", system);
-        }
+        choose(&mut command, args.system.as_ref())?;
         run_tests(&mut command)
     });
+}
+
+/// Honest clients beside one that rewrites everything it can reach.
+pub fn hostile(steps: &mut Steps, args: &HostileArgs) {
+    steps.run("hostile", || {
+        let mut command = campaign("campaigns::hostile::", "DROVER_SECONDS", args.seconds);
+        choose(&mut command, args.system.as_ref())?;
+        run_tests(&mut command)
+    });
+}
+
+/// Has a campaign run for one system only, if one is given.
+fn choose(command: &mut std::process::Command, system: Option<&String>) -> Result<(), String> {
+    let Some(system) = system else { return Ok(()) };
+    let names = systems::names()?;
+    if !names.contains(system) {
+        return Err(format!("no system {system:?}; there are: {}", names.join(", ")));
+    }
+    command.env("DROVER_SYSTEM", system);
+    Ok(())
 }
 
 /// Reads a key after every write of another: a full cache must keep it.

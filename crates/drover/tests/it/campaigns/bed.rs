@@ -1,4 +1,4 @@
-//! What campaigns have in common: a server with three clients under load, the history of every key in a round, and
+//! What campaigns have in common: a server with four clients under load, the history of every key in a round, and
 //! checks
 //! of what all processes hold afterwards.
 
@@ -6,14 +6,18 @@ use crate::campaigns::client::{CLIENT_COUNT, Role};
 use crate::campaigns::footprint::Footprint;
 use crate::campaigns::journal::{Answer, Ask, Command, now};
 use crate::campaigns::processes::{Client, ITEMS_KIB, OpRecord, Server, WATCHDOG};
+use crate::guarded::private;
 use drover_base::Rng;
 use drover_testkit::history::{Call, Event, History};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 /// The system whose clients have options that a campaign draws.
 pub const HERD: &str = "herd";
+
+/// The only user of a server that lets in users only.
+pub const USER: &str = "honest:of-four-clients";
 
 /// Options in which campaigns differ.
 #[derive(Clone, Copy)]
@@ -26,6 +30,8 @@ pub struct Setting {
     pub serve: &'static [&'static str],
     /// Places of the clients that ask for datagrams; the others ask for slots.
     pub datagram_places: &'static [u8],
+    /// Whether the server lets in [`USER`] only.
+    pub guarded: bool,
     /// Deadline of the clients' operations, ms.
     pub deadline_ms: u64,
     /// Pause of a client between two batches once it has done a round's operations at full speed, ms.
@@ -59,10 +65,10 @@ impl Bed {
         let mut bed = Bed {
             rng: Rng::new(seed, 0, 0x6b11),
             seed,
-            folder,
-            server: Some(start(&addr, &setting)),
+            server: Some(start(&addr, &folder, &setting)),
             setting,
             addr,
+            folder,
             server_before: None,
             clients: Vec::new(),
             clients_before: vec![None; CLIENT_COUNT.into()],
@@ -90,14 +96,20 @@ impl Bed {
             seed: self.seed,
             datagrams: self.setting.datagram_places.contains(&place),
             is_herd: self.setting.system == HERD,
+            guarded: self.setting.guarded,
             deadline_ms: self.setting.deadline_ms,
             rest_ms: self.setting.rest_ms,
         })
     }
 
+    /// Folder of the server's socket.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Starts another server at the address of the first one.
     pub fn start_server(&mut self) {
-        self.server = Some(start(&self.addr, &self.setting));
+        self.server = Some(start(&self.addr, &self.folder, &self.setting));
     }
 
     /// Begins a round and waits until the server has answered an operation of every client in it.
@@ -123,6 +135,7 @@ impl Bed {
     pub fn check_evictions(&self) {
         let out = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["stats", "--timeout-ms", "20000", "--server", &self.addr])
+            .envs(self.setting.guarded.then_some(("DROVER_AUTH", USER)))
             .output()
             .expect("the binary starts");
         let text = String::from_utf8_lossy(&out.stdout);
@@ -166,15 +179,23 @@ impl Bed {
             .expect("our folder")
             .flatten()
             .map(|entry| entry.file_name())
-            .filter(|name| *name != "s.sock" && *name != "s.sock.lock")
+            .filter(|name| !LEFT.iter().any(|left| name == left))
             .collect();
         assert!(left.is_empty(), "left behind: {left:?}");
         std::fs::remove_dir_all(&self.folder).expect("our folder");
     }
 }
 
-fn start(addr: &str, setting: &Setting) -> Server {
-    let arguments = [&["--system", setting.system], setting.serve].concat();
+/// Files that may be left: sockets cannot be removed without a race, and the users are the test's.
+const LEFT: [&str; 5] = ["s.sock", "s.sock.lock", "proxy.sock", "proxy.sock.lock", "users"];
+
+fn start(addr: &str, folder: &Path, setting: &Setting) -> Server {
+    let mut arguments = [&["--system", setting.system], setting.serve].concat();
+    let users = folder.join("users");
+    if setting.guarded {
+        private(&users, USER);
+        arguments.extend(["-Y", users.to_str().expect("UTF-8")]);
+    }
     Server::start(addr, &arguments)
 }
 

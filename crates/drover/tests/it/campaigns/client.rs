@@ -1,8 +1,9 @@
 //! A client process: makes load on command and keeps a journal.
 
+use crate::campaigns::bed::USER;
 use crate::campaigns::journal::{Answer, Ask, Command, Key, Record, now};
 use drover_base::{Ns, Rng};
-use drover_client::{CallError, Client as KvClient, Connected, Options};
+use drover_client::{CallError, Client as KvClient, Connected, Credentials, Options};
 use drover_kv::{Op, Outcome, Refusal, wait_for_sessions};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::FrontEnd;
@@ -13,11 +14,12 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 /// Number of clients of a campaign at a time.
-pub const CLIENT_COUNT: u8 = 3;
+pub const CLIENT_COUNT: u8 = 4;
 /// Number of keys in a round that all clients write.
 const SHARED_KEYS: u8 = 16;
 /// Number of keys in a round that one client alone writes, for each client.
@@ -28,7 +30,7 @@ const BATCH_MAX: u64 = 8;
 const LONG_BYTES: usize = 3000;
 /// Operations per round at full speed; further ones are slow, so that histories stay short however long the parent
 /// waits.
-const OPS_PER_ROUND: u64 = 8_000;
+pub const OPS_PER_ROUND: u64 = 8_000;
 /// Time limit for the first connection, for loaded machines.
 const CONNECT_MAX: Ns = Ns::from_s(60);
 
@@ -46,6 +48,8 @@ pub struct Role {
     pub datagrams: bool,
     /// Whether the server's system is HERD; clients of others have few options.
     pub is_herd: bool,
+    /// Whether the server lets in the users of a file only.
+    pub guarded: bool,
     /// Deadline of the client's operations, ms.
     pub deadline_ms: u64,
     /// Pause between two batches after the first [`OPS_PER_ROUND`] operations of a round, ms.
@@ -62,24 +66,26 @@ impl Role {
             seed,
             datagrams,
             is_herd,
+            guarded,
             deadline_ms,
             rest_ms,
         } = self;
-        format!("{id}|{place}|{seed}|{datagrams}|{is_herd}|{deadline_ms}|{rest_ms}|{addr}")
+        format!("{id}|{place}|{seed}|{datagrams}|{is_herd}|{guarded}|{deadline_ms}|{rest_ms}|{addr}")
     }
 
     fn decode(text: &str) -> Role {
-        let words: Vec<&str> = text.splitn(8, '|').collect();
+        let words: Vec<&str> = text.splitn(9, '|').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
         Role {
-            addr: words[7].to_owned(),
+            addr: words[8].to_owned(),
             id: number(0) as u32,
             place: number(1) as u8,
             seed: number(2),
             datagrams: words[3] == "true",
             is_herd: words[4] == "true",
-            deadline_ms: number(5),
-            rest_ms: number(6),
+            guarded: words[5] == "true",
+            deadline_ms: number(6),
+            rest_ms: number(7),
         }
     }
 }
@@ -137,12 +143,15 @@ fn listen(mut from: UnixStream) -> Receiver<Command> {
 }
 
 /// Connects with options drawn at random.
-fn connect(role: &Role, mut rng: Rng) -> KvClient {
+pub fn connect(role: &Role, mut rng: Rng) -> KvClient {
     if !role.is_herd {
         let options = Options {
             window: 1 << rng.below(5),
             call_timeout: Ns::from_ms(role.deadline_ms),
             connect_timeout: CONNECT_MAX,
+            credentials: role
+                .guarded
+                .then(|| Arc::new(Credentials::parse(USER.as_bytes()).expect("a user"))),
             ..Options::default()
         };
         return KvClient::connect_with(&role.addr, &options).unwrap_or_else(|error| panic!("{error}"));

@@ -1,13 +1,15 @@
 //! Campaigns of signals against real processes over shared memory: the binary as the server, clients under load,
-//! and in every round a signal that stops some of them. [`kill`] ends processes, [`pause`] stops them for a while, [`kill_pool`] does
+//! and in every round a signal that stops some of them. [`kill`] ends processes, [`pause`] stops them for a while, [`hostile`] has one of them do harm, [`kill_pool`] does
 //! both to the compute processes of a pool.
 //!
 //! `DROVER_SEED` repeats the choices of a campaign, but not how the processes interleave. A test that fails prints the
 //! command that repeats it.
 
+mod attacker;
 mod bed;
 mod client;
 mod footprint;
+mod hostile;
 mod journal;
 mod kill;
 mod kill_pool;
@@ -46,5 +48,13 @@ impl Drop for Repeat {
 fn client_process() {
     if let Ok(role) = std::env::var(processes::ROLE) {
         client::run(&role);
+    }
+}
+
+/// Not a test: what attackers run.
+#[test]
+fn attacker_process() {
+    if let Ok(attack) = std::env::var(attacker::ATTACK) {
+        attacker::run(&attack);
     }
 }

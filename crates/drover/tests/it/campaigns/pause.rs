@@ -41,6 +41,7 @@ const SLOTS: Setting = Setting {
     system: HERD,
     serve: &["-t", "2"],
     datagram_places: &[],
+    guarded: false,
     // What clients have unless told otherwise: with the longest pauses operations reach it.
     deadline_ms: 5_000,
     rest_ms: 10,

@@ -1,6 +1,7 @@
 //! The processes of a campaign: a server, and clients with their journals. Every wait has an end, and every
 //! process ends with its guard, even one that is stopped.
 
+use crate::campaigns::attacker::{ATTACK, Attack, REPORT};
 use crate::campaigns::client::Role;
 use crate::campaigns::footprint::Footprint;
 use crate::campaigns::journal::{Answer, Ask, Command, Key, Record, in_future, now};
@@ -8,6 +9,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -116,6 +118,11 @@ impl Server {
         while self.lines.recv_timeout(WATCHDOG).is_ok() {}
         matches!(self.child.0.try_wait(), Ok(Some(status)) if status.success())
             || self.child.0.wait().is_ok_and(|status| status.success())
+    }
+
+    /// What the server has logged since the last call.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.lines.try_iter()
     }
 
     /// What the server's process holds now.
@@ -296,5 +303,77 @@ fn read_all(from: UnixStream, (known, moved): &(Mutex<Known>, Condvar)) {
         if known.ended {
             return;
         }
+    }
+}
+
+/// What attackers have done.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Done {
+    /// Words of memory rewritten.
+    pub words: u64,
+    /// Frames spoiled or invented.
+    pub frames: u64,
+    /// Descriptors mapped for writing.
+    pub mapped: u64,
+    /// Operations of the attackers' own that ended well.
+    pub answered: u64,
+    /// Processes that lived to report it.
+    pub lives: u64,
+}
+
+impl Done {
+    pub fn add(&mut self, other: &Done) {
+        self.words += other.words;
+        self.frames += other.frames;
+        self.mapped += other.mapped;
+        self.answered += other.answered;
+        self.lives += other.lives;
+    }
+}
+
+/// Attackers, one after the other, each of which ends itself within a second.
+pub struct Attacker {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Done>,
+}
+
+impl Attacker {
+    /// Starts attackers, with seeds from that of `attack` on.
+    pub fn start(mut attack: Attack) -> Attacker {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = is_over.clone();
+        let thread = std::thread::spawn(move || {
+            let mut done = Done::default();
+            while !over.load(Ordering::Relaxed) {
+                attack.seed = attack.seed.wrapping_add(1);
+                let out = std::process::Command::new(std::env::current_exe().expect("we run"))
+                    .args(["campaigns::attacker_process", "--exact", "--nocapture"])
+                    .env(ATTACK, attack.encode())
+                    .stdin(Stdio::null())
+                    .stderr(Stdio::null())
+                    .output()
+                    .expect("this binary starts once more");
+                let text = String::from_utf8_lossy(&out.stdout);
+                let report = text.lines().find_map(|line| line.strip_prefix(REPORT));
+                // One that ruined itself reports nothing.
+                let Some(report) = report else { continue };
+                let numbers: Vec<u64> = report.split(' ').map(|n| n.parse().expect("a number")).collect();
+                done.add(&Done {
+                    words: numbers[0],
+                    frames: numbers[1],
+                    mapped: numbers[2],
+                    answered: numbers[3],
+                    lives: 1,
+                });
+            }
+            done
+        });
+        Attacker { is_over, thread }
+    }
+
+    /// Waits for the end of the current attacker.
+    pub fn stop(self) -> Done {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().expect("no panic")
     }
 }
