@@ -3,8 +3,7 @@
 use crate::error::RaceError;
 use crate::layout::{TABLE_ROOT, TableHeader};
 use drover_index::race::{
-    BLOCK_UNIT, BlockRef, BucketPair, Candidates, Choice, ENTRIES_OFFSET, Entry, Location, PAIR_BYTES, Slot,
-    UNITS_MAX,
+    BLOCK_UNIT, BlockRef, Candidates, Choice, ENTRIES_OFFSET, Entry, Location, PAIR_BYTES, Slot, UNITS_MAX,
 };
 use drover_memnode::block::{BlockMeta, Cut, encode_block};
 use drover_memnode::node::Loader;
@@ -40,10 +39,10 @@ pub fn load<'a>(
         let location = Location::new(hash, header.shape);
         let pairs = [0, 1].map(|choice| {
             let at = location.pair_offset(choice) as usize;
-            let bytes = &subtable[at..at + PAIR_BYTES];
-            BucketPair::from_bytes(location.pairs[choice], bytes).expect("buckets of depth 0")
+            &subtable[at..at + PAIR_BYTES]
         });
-        let Choice::Slot(id) = Candidates::new(location, pairs).choose() else {
+        let candidates = Candidates::from_bytes(location, pairs).expect("buckets of depth 0");
+        let Choice::Slot(id) = candidates.choose() else {
             return Err(RaceError::TableFull);
         };
         let cut = Cut::new(key.len(), value.len()).filter(|cut| cut.piece_count() == 0);

@@ -1,7 +1,16 @@
 //! [`Candidates`]: what both pairs of a key's buckets say, and what to do about it.
 
 use super::header::low_bits;
-use super::{Bucket, BucketPair, Fit, Header, Location, Slot, SlotId, SlotKind};
+use super::{
+    BUCKET_BYTES, BadHeader, Fit, GROUP_BUCKETS, Header, Location, PAIR_BYTES, Slot, SlotId, SlotKind,
+};
+
+/// Words of a bucket: its header, then the slots.
+const WORDS: usize = BUCKET_BYTES / 8;
+/// Buckets of both pairs.
+const BUCKETS: usize = 4;
+/// Bits of a set of words that stand for slots, not headers.
+const SLOT_WORDS: u32 = 0xfefe_fefe;
 
 /// Whether a client looked in the right subtable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -42,17 +51,62 @@ pub enum Settled {
     Exists,
 }
 
-/// Both pairs of buckets of a key.
+/// Both pairs of buckets of a key, as words: most lookups want two or three of the 32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidates {
     location: Location,
-    pairs: [BucketPair; 2],
+    /// Those of the first pair, then those of the second one, in the order of addresses. Each begins with a header.
+    buckets: [[u64; WORDS]; BUCKETS],
+}
+
+/// A set of words of [`Candidates`], bit by bit.
+#[derive(Clone)]
+struct Words<'a> {
+    of: &'a Candidates,
+    left: u32,
+}
+
+impl Iterator for Words<'_> {
+    type Item = (SlotId, Slot);
+
+    #[inline]
+    fn next(&mut self) -> Option<(SlotId, Slot)> {
+        let word = self.left.trailing_zeros() as usize;
+        if word >= BUCKETS * WORDS {
+            return None;
+        }
+        self.left &= self.left - 1;
+        let (bucket, at) = (word / WORDS, word % WORDS);
+        let id = SlotId {
+            bucket: self.of.location.pairs[bucket / 2] + (bucket % 2) as u32,
+            slot: at as u8 - 1,
+        };
+        Some((id, Slot::from_word(self.of.buckets[bucket][at])))
+    }
 }
 
 impl Candidates {
-    /// What READs of both pairs of `location` have fetched.
-    pub fn new(location: Location, pairs: [BucketPair; 2]) -> Candidates {
-        Candidates { location, pairs }
+    /// Decodes what READs of both pairs of `location` have fetched.
+    ///
+    /// # Errors
+    /// [`BadHeader`] if a bucket has none. Slots can be anything.
+    ///
+    /// # Panics
+    /// If a length is not [`PAIR_BYTES`].
+    #[inline]
+    pub fn from_bytes(location: Location, pairs: [&[u8]; 2]) -> Result<Candidates, BadHeader> {
+        let mut buckets = [[0; WORDS]; BUCKETS];
+        for (to, bytes) in buckets.as_chunks_mut::<2>().0.iter_mut().zip(pairs) {
+            let bytes: &[u8; PAIR_BYTES] = bytes.try_into().expect("a pair was READ");
+            let words = to.as_flattened_mut().iter_mut();
+            for (to, word) in words.zip(bytes.as_chunks::<8>().0) {
+                *to = u64::from_le_bytes(*word);
+            }
+        }
+        for bucket in &buckets {
+            Header::from_word(bucket[0])?;
+        }
+        Ok(Candidates { location, buckets })
     }
 
     /// Whether this is the key's subtable, for a client whose directory has it at depth `known`. Ask before anything
@@ -60,7 +114,7 @@ impl Candidates {
     #[inline]
     pub fn verdict(&self, known: u8) -> Verdict {
         let mut verdict = Verdict::Here { older: false };
-        for header in self.pairs.iter().flat_map(BucketPair::headers) {
+        for header in self.headers() {
             match header.fit(self.location.directory_bits, known) {
                 Fit::Elsewhere => return Verdict::Elsewhere,
                 Fit::Pending => verdict = Verdict::Pending,
@@ -72,21 +126,19 @@ impl Candidates {
     }
 
     /// The four headers.
-    pub fn headers(&self) -> [Header; 4] {
-        let [first, second] = self.pairs.map(|pair| pair.headers());
-        [first[0], first[1], second[0], second[1]]
+    #[inline]
+    pub fn headers(&self) -> [Header; BUCKETS] {
+        self.buckets.map(|bucket| Header::of(bucket[0]))
     }
 
-    /// Takes the copies of pending buckets from `old`, which a READ behind this one has fetched from the subtable that
-    /// is being split. `None` if `old` is not that subtable any more: begin anew.
-    pub fn with_old(mut self, old: &[BucketPair; 2]) -> Option<Candidates> {
-        for (pair, old) in self.pairs.iter_mut().zip(old) {
-            for (which, was) in old.buckets().iter().enumerate() {
-                let header = pair.headers()[which];
-                if header.pending {
-                    is_split_into(was, header).then_some(())?;
-                    pair.replace(which, *was);
-                }
+    /// Takes the copies of pending buckets from `old`, which READs behind these have fetched from the subtable that is
+    /// being split. `None` if `old` is not of that subtable any more: begin anew.
+    pub fn with_old(mut self, old: &Candidates) -> Option<Candidates> {
+        for (bucket, was) in self.buckets.iter_mut().zip(&old.buckets) {
+            let header = Header::of(bucket[0]);
+            if header.pending {
+                is_split_into(Header::of(was[0]), header).then_some(())?;
+                *bucket = *was;
             }
         }
         Some(self)
@@ -97,15 +149,29 @@ impl Candidates {
         self.slots().filter(|(_, slot)| slot.block().is_some())
     }
 
-    /// All candidate slots.
-    fn slots(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
-        self.pairs.iter().flat_map(BucketPair::slots)
+    fn words(&self, left: u32) -> Words<'_> {
+        Words { of: self, left }
     }
 
+    /// All candidate slots.
+    fn slots(&self) -> Words<'_> {
+        self.words(SLOT_WORDS)
+    }
+
+    /// The candidate slots of pair `choice`.
+    fn slots_of(&self, choice: usize) -> Words<'_> {
+        self.words(SLOT_WORDS & 0xffff << (16 * choice))
+    }
+
+    #[inline]
     fn with_fingerprint(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
-        let fingerprint = self.location.fingerprint;
-        self.slots()
-            .filter(move |(_, slot)| slot.block().is_some() && slot.fingerprint() == fingerprint)
+        let mut words = 0;
+        for (at, word) in self.buckets.as_flattened().iter().enumerate() {
+            let is_alike = Slot::from_word(*word).fingerprint() == self.location.fingerprint;
+            words |= u32::from(is_alike) << at;
+        }
+        self.words(words & SLOT_WORDS)
+            .filter(|(_, slot)| slot.block().is_some())
     }
 
     /// The confirmed entries that may be the key's; perhaps frozen ones.
@@ -133,11 +199,13 @@ impl Candidates {
     /// Chooses the slot for a new entry: of the pair with fewer slots in use; in its main bucket rather than in its
     /// overflow bucket. *(stated in `[RACE]`)*
     pub fn choose(&self) -> Choice {
-        let used = |pair: &BucketPair| pair.slots().filter(|(_, slot)| *slot != Slot::EMPTY).count();
-        let [first, second] = [0, 1].map(|choice| used(&self.pairs[choice]));
-        let pair = &self.pairs[usize::from(second < first)];
         let is_empty = |(_, slot): &(SlotId, Slot)| *slot == Slot::EMPTY;
-        match pair.main_first().find(is_empty) {
+        let used = |choice| self.slots_of(choice).filter(|slot| !is_empty(slot)).count();
+        let choice = usize::from(used(1) < used(0));
+        // The middle bucket of a group is the overflow bucket.
+        let overflow = |(id, _): &(SlotId, Slot)| id.bucket as usize % GROUP_BUCKETS == 1;
+        let mains = self.slots_of(choice).filter(|slot| !overflow(slot));
+        match mains.chain(self.slots_of(choice).filter(overflow)).find(is_empty) {
             Some((id, _)) => Choice::Slot(id),
             None if self.slots().any(|(_, slot)| slot.is_frozen()) => Choice::Wait,
             None => Choice::Full,
@@ -145,15 +213,14 @@ impl Candidates {
     }
 }
 
-/// Whether `old` is a bucket of the subtable that is being split into itself and the one of `new`.
-pub(super) fn is_split_into(old: &Bucket, new: Header) -> bool {
+/// Whether `old` is of a bucket of the subtable that is being split into itself and the one of `new`.
+pub(super) fn is_split_into(old: Header, new: Header) -> bool {
     let Some(before) = new.depth.checked_sub(1) else {
         return false;
     };
-    let depth = old.header.depth;
-    (depth == before || depth == new.depth)
-        && !old.header.pending
-        && old.header.suffix == low_bits(new.suffix, before)
+    (old.depth == before || old.depth == new.depth)
+        && !old.pending
+        && old.suffix == low_bits(new.suffix, before)
 }
 
 /// What to do about one's own tentative entry in slot `own`, if these other entries have its key.
@@ -175,7 +242,7 @@ pub fn settle(own: SlotId, rivals: impl Iterator<Item = (SlotId, Slot)> + Clone,
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{BlockRef, SLOTS};
+    use super::super::{BlockRef, Bucket, SLOTS};
     use super::*;
     use proptest::prelude::*;
 
@@ -207,11 +274,9 @@ mod tests {
 
     /// Main and overflow bucket of the first choice, overflow and main bucket of the second one.
     fn candidates(buckets: [Bucket; 4]) -> Candidates {
-        let pair = |at: usize| {
-            let bytes = [buckets[2 * at].to_bytes(), buckets[2 * at + 1].to_bytes()].concat();
-            BucketPair::from_bytes(LOCATION.pairs[at], &bytes).expect("headers")
-        };
-        Candidates::new(LOCATION, [pair(0), pair(1)])
+        let bytes = buckets.map(|bucket| bucket.to_bytes()).concat();
+        let (first, second) = bytes.split_at(PAIR_BYTES);
+        Candidates::from_bytes(LOCATION, [first, second]).expect("headers")
     }
 
     fn all(header: Header) -> [Bucket; 4] {
@@ -257,21 +322,43 @@ mod tests {
         let mut old = all(Header::new(1, 1));
         old[0] = bucket(Header::new(1, 1), &[entry(7, 8)]);
         old[3] = bucket(Header::new(1, 1), &[entry(7, 9)]);
-        let merged = candidates(new)
-            .with_old(&candidates(old).pairs)
-            .expect("the old one");
+        let merged = candidates(new).with_old(&candidates(old)).expect("the old one");
         let blocks: Vec<_> = merged.matches().map(|(_, slot)| slot).collect();
         assert_eq!(blocks, [entry(7, 1), entry(7, 9)]);
         // The bucket's header has changed already, and will again by the next split.
         old[3].header = Header::new(2, 1);
-        assert!(candidates(new).with_old(&candidates(old).pairs).is_some());
+        assert!(candidates(new).with_old(&candidates(old)).is_some());
         for header in [Header::new(3, 1), Header::new(3, 5), Header::new(1, 0)] {
             old[3].header = header;
-            assert_eq!(
-                candidates(new).with_old(&candidates(old).pairs),
-                None,
-                "{header:?}"
-            );
+            assert_eq!(candidates(new).with_old(&candidates(old)), None, "{header:?}");
+        }
+    }
+
+    #[test]
+    fn slots_have_their_addresses() {
+        let header = Header::new(0, 0);
+        let buckets = [1, 2, 3, 4].map(|at| bucket(header, &[entry(7, at); SLOTS]));
+        let ids: Vec<_> = candidates(buckets)
+            .slots()
+            .map(|(id, slot)| (id.bucket, id.slot, slot))
+            .collect();
+        assert_eq!(ids.len(), BUCKETS * SLOTS);
+        for (at, bucket) in [0, 1, 4, 5].into_iter().enumerate() {
+            let slots = 0..SLOTS as u8;
+            let expected: Vec<_> = slots
+                .map(|slot| (bucket, slot, entry(7, at as u64 + 1)))
+                .collect();
+            assert_eq!(ids[at * SLOTS..][..SLOTS], expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_headers_are_checked(bad in 0usize..BUCKETS) {
+            let mut bytes = [0; 2 * PAIR_BYTES];
+            bytes[bad * BUCKET_BYTES] = 17;
+            let (first, second) = bytes.split_at(PAIR_BYTES);
+            prop_assert!(Candidates::from_bytes(LOCATION, [first, second]).is_err());
         }
     }
 
@@ -344,15 +431,15 @@ mod tests {
             for at in [0, 64, 128, 192] {
                 bytes[at..at + 8].fill(0);
             }
-            let pair = |at: usize| BucketPair::from_bytes(LOCATION.pairs[at], &bytes[at * 128..][..128]).expect("headers");
-            let candidates = Candidates::new(LOCATION, [pair(0), pair(1)]);
+            let (first, second) = bytes.split_at(PAIR_BYTES);
+            let candidates = Candidates::from_bytes(LOCATION, [first, second]).expect("headers");
             prop_assert_eq!(candidates.verdict(known), Verdict::Here { older: false });
             if let Choice::Slot(id) = candidates.choose() {
                 prop_assert_eq!(candidates.slot(id), Some(Slot::EMPTY));
             }
             prop_assert!(candidates.matches().count() <= 28);
             candidates.bad_slot();
-            candidates.with_old(&candidates.pairs);
+            candidates.with_old(&candidates);
         }
 
         /// Of clients that see each other's tentative entries, at most one confirms.

@@ -70,17 +70,23 @@ impl Header {
         self.depth as u64 | flags | (self.suffix as u64) << SUFFIX_SHIFT
     }
 
+    /// Decodes a word that is a header.
+    #[inline]
+    pub(super) const fn of(word: u64) -> Header {
+        Header {
+            depth: word as u8,
+            pending: word & PENDING != 0,
+            suffix: (word >> SUFFIX_SHIFT) as u32,
+        }
+    }
+
     /// Decodes a word, which may be anything.
     ///
     /// # Errors
     /// [`BadHeader`] if the word is not a header.
     #[inline]
     pub fn from_word(word: u64) -> Result<Header, BadHeader> {
-        let header = Header {
-            depth: word as u8,
-            pending: word & PENDING != 0,
-            suffix: (word >> SUFFIX_SHIFT) as u32,
-        };
+        let header = Header::of(word);
         let is_right =
             header.depth <= DEPTH_MAX && header.suffix >> header.depth == 0 && header.word() == word;
         is_right.then_some(header).ok_or(BadHeader { word })

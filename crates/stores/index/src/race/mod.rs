@@ -8,11 +8,11 @@
 //! subtable = groups                                bucket = 64 B: header 8 B, 7 slots of 8 B
 //! ```
 //! A key belongs to one subtable, and there to two main buckets of two different groups. A READ of 128 bytes fetches a
-//! main bucket with the overflow bucket of its group: a [`BucketPair`]. So a key has 28 candidate slots, and two READs
+//! main bucket with the overflow bucket of its group, a *pair*. So a key has 28 candidate slots, and two READs
 //! in one list fetch them.
 //!
-//! - [`Slot`], [`Header`], [`Bucket`], [`Entry`] and [`GlobalDepth`] are the words; [`BucketPair`] and [`Directory`]
-//!   parse what a READ fetched. All bytes are untrusted: whatever they are, parsing neither panics nor leaves bounds.
+//! - [`Slot`], [`Header`], [`Bucket`], [`Entry`] and [`GlobalDepth`] are the words; [`Candidates`] and [`Directory`]
+//!   parse what READs fetched. All bytes are untrusted: whatever they are, parsing neither panics nor leaves bounds.
 //! - [`Location`] cuts the hash of a key into directory bits, buckets and fingerprint; [`Shape`] says where buckets are.
 //! - [`Candidates`] answer what both pairs say about a key: whether the client looked in the right subtable, which
 //!   slots to examine, which slot to insert into.
@@ -36,7 +36,7 @@ mod location;
 mod slot;
 pub mod split;
 
-pub use bucket::{Bucket, BucketPair, SLOTS};
+pub use bucket::{Bucket, SLOTS};
 pub use candidates::{Candidates, Choice, Settled, Verdict, settle};
 pub use directory::{BadDirectory, Directory, ENTRIES_OFFSET, Entry, GlobalDepth, directory_bytes};
 pub use header::{BadHeader, Fit, Header};

@@ -5,9 +5,7 @@ use crate::costs;
 use crate::error::RaceError;
 use crate::mistake::Mistake;
 use drover_base::Ns;
-use drover_index::race::{
-    BucketPair, Candidates, Entry, Header, Location, PAIR_BYTES, Slot, SlotId, Verdict,
-};
+use drover_index::race::{Candidates, Entry, Header, Location, PAIR_BYTES, Slot, SlotId, Verdict};
 use drover_memnode::block::BLOCK_HEADER_BYTES;
 use drover_memnode::{Addr, BadRun, Class, EpochPin, MemoryError};
 use drover_rt::{Completed, TaskCx, Ticket};
@@ -39,7 +37,7 @@ pub(super) struct View {
     /// The four headers there.
     pub(super) headers: [Header; 4],
     /// The buckets of the subtable that is being split, if some entries are still there.
-    pub(super) old: Option<[BucketPair; 2]>,
+    pub(super) old: Option<Candidates>,
 }
 
 impl View {
@@ -122,21 +120,19 @@ impl<'a, P: Provider> Operation<'a, P> {
         Ok([stage(0)?, stage(1)?])
     }
 
-    /// Decodes what [`stage_pairs`](Operation::stage_pairs) asked for; `None` if that is no pair of buckets: begin anew.
+    /// Decodes what [`stage_pairs`](Operation::stage_pairs) asked for; `None` if those are no buckets: begin anew.
+    #[inline]
     pub(super) fn take_pairs(
         &mut self,
         completed: &mut Completed<'_, P>,
         tickets: [Ticket; 2],
         subtable: u64,
-    ) -> Result<Option<[BucketPair; 2]>, RaceError> {
+    ) -> Result<Option<Candidates>, RaceError> {
         self.race.charge(costs::LOOK);
-        let mut pair = |choice: usize| {
-            let bytes = completed.take(tickets[choice]);
-            BucketPair::from_bytes(self.location.pairs[choice], &bytes)
-        };
-        match (pair(0), pair(1)) {
-            (Ok(first), Ok(second)) => Ok(Some([first, second])),
-            _ => {
+        let [first, second] = tickets.map(|ticket| completed.take(ticket));
+        match Candidates::from_bytes(self.location, [&first, &second]) {
+            Ok(candidates) => Ok(Some(candidates)),
+            Err(_) => {
                 self.bad.bad(self.addr(subtable))?;
                 Ok(None)
             }
@@ -144,7 +140,7 @@ impl<'a, P: Provider> Operation<'a, P> {
     }
 
     /// READs both pairs in a subtable; `None`: begin anew.
-    pub(super) async fn read_pairs(&mut self, subtable: u64) -> Result<Option<[BucketPair; 2]>, RaceError> {
+    pub(super) async fn read_pairs(&mut self, subtable: u64) -> Result<Option<Candidates>, RaceError> {
         let tickets = self.stage_pairs(subtable)?;
         let mut completed = self.cx.sync().await?;
         self.take_pairs(&mut completed, tickets, subtable)
@@ -154,10 +150,12 @@ impl<'a, P: Provider> Operation<'a, P> {
     pub(super) async fn look(&mut self, looker: Looker) -> Result<View, RaceError> {
         loop {
             let entry = self.shard.entry(self.location.directory_bits);
-            let Some(pairs) = self.read_pairs(entry.subtable).await? else {
+            let tickets = self.stage_pairs(entry.subtable)?;
+            let mut completed = self.cx.sync().await?;
+            let Some(candidates) = self.take_pairs(&mut completed, tickets, entry.subtable)? else {
                 continue;
             };
-            let candidates = Candidates::new(self.location, pairs);
+            drop(completed);
             match candidates.verdict(entry.depth) {
                 Verdict::Here { .. } => return Ok(View::of(candidates, entry)),
                 Verdict::Elsewhere if self.race.makes(Mistake::TrustsDirectory) => {

@@ -4,7 +4,7 @@ use super::operation::{Looker, Operation, View};
 use crate::costs;
 use crate::error::RaceError;
 use crate::mistake::Mistake;
-use drover_index::race::{Candidates, Slot, SlotId, Verdict};
+use drover_index::race::{Slot, SlotId, Verdict};
 use drover_mem::Buffer;
 use drover_memnode::MemoryError;
 use drover_memnode::block::{BLOCK_HEADER_BYTES, BlockMeta, Chain, decode_block};
@@ -195,10 +195,9 @@ impl<P: Provider> Operation<'_, P> {
         if view.old.is_none() && !is_torn {
             return Ok(true);
         }
-        let Some(pairs) = self.read_pairs(view.entry.subtable).await? else {
+        let Some(again) = self.read_pairs(view.entry.subtable).await? else {
             return Ok(false);
         };
-        let again = Candidates::new(self.location, pairs);
         let is_elsewhere = again.verdict(view.entry.depth) == Verdict::Elsewhere;
         if is_elsewhere || is_torn && again.headers() != view.headers {
             return Ok(false);

@@ -8,9 +8,7 @@ use crate::costs;
 use crate::error::RaceError;
 use crate::mistake::Mistake;
 use drover_base::Condition;
-use drover_index::race::{
-    BLOCK_UNIT, BlockRef, BucketPair, Candidates, Choice, Settled, Slot, SlotId, Verdict, settle,
-};
+use drover_index::race::{BLOCK_UNIT, BlockRef, Candidates, Choice, Settled, Slot, SlotId, Verdict, settle};
 use drover_memnode::block::{BlockMeta, Chain, Cut, encode_block};
 use drover_memnode::{Addr, Class, Need};
 use drover_rt::{ConflictGuard, TaskCx};
@@ -284,15 +282,14 @@ impl<P: Provider> Operation<'_, P> {
         let addr = self.slot_addr(view, id);
         // Until the slot is known not to lead there.
         (new.was_seen, new.may_stay) = (true, true);
-        let Some(mut pairs) = self.announce(view, addr, tentative).await? else {
+        let Some(mut seen) = self.announce(view, addr, tentative).await? else {
             new.may_stay = false;
             return Ok(Insert::Again);
         };
         loop {
-            let again = pairs.map(|pairs| Candidates::new(self.location, pairs));
-            let settled = match again {
+            let settled = match &seen {
                 _ if self.race.makes(Mistake::ConfirmsUnseen) => Settled::Confirm,
-                Some(again) => self.settle(view, &again, id, tentative, impatient).await?,
+                Some(seen) => self.settle(view, seen, id, tentative, impatient).await?,
                 None => Settled::GiveWay,
             };
             match settled {
@@ -304,7 +301,7 @@ impl<P: Provider> Operation<'_, P> {
                 Settled::Remove(rival, word) => {
                     let rival = self.slot_addr(view, rival);
                     self.cas_away(rival, word).await?;
-                    pairs = self.read_pairs(view.entry.subtable).await?;
+                    seen = self.read_pairs(view.entry.subtable).await?;
                 }
                 Settled::GiveWay | Settled::Exists => {
                     self.cas_away(addr, tentative).await?;
@@ -324,7 +321,7 @@ impl<P: Provider> Operation<'_, P> {
         view: &View,
         addr: Addr,
         tentative: Slot,
-    ) -> Result<Option<Option<[BucketPair; 2]>>, RaceError> {
+    ) -> Result<Option<Option<Candidates>>, RaceError> {
         let subtable = view.entry.subtable;
         let cas = self.stage_cas(addr, Slot::EMPTY.word(), tentative.word())?;
         if !self.race.0.reads.sees_earlier {

@@ -186,7 +186,7 @@ impl Client {
     }
 
     fn find_old(&mut self, op: Op, world: &mut World, flaw: Flaw) -> Option<u8> {
-        if !is_split_into(&world.old, world.new.header) {
+        if !is_split_into(world.old.header, world.new.header) {
             return self.go(Phase::Find);
         }
         match find(&world.old, op.key()) {
