@@ -28,8 +28,8 @@ pub(crate) struct Access<P: Provider> {
     is_broken: Cell<bool>,
     /// Whether locks are held that no operation of this client will release.
     has_left_locks: Cell<bool>,
-    /// Whether the memory of dead clients has been found, as far as this thread knows of any.
-    is_repaired: Cell<bool>,
+    /// Nodes at which the memory of dead clients has been found, as far as this thread knows of any.
+    repaired: RefCell<Vec<bool>>,
     /// The last structure that was found broken.
     corrupt: Cell<Option<MemoryError>>,
     mistake: Option<Mistake>,
@@ -53,7 +53,7 @@ impl<P: Provider> Access<P> {
             running: Cell::new(0),
             is_broken: Cell::new(false),
             has_left_locks: Cell::new(false),
-            is_repaired: Cell::new(false),
+            repaired: RefCell::default(),
             corrupt: Cell::new(None),
             mistake,
             waits,
@@ -89,9 +89,23 @@ impl<P: Provider> Access<P> {
         self.has_left_locks.set(true);
     }
 
-    /// Whether there is nothing left to repair.
-    pub(crate) fn set_repaired(&self, is_repaired: bool) {
-        self.is_repaired.set(is_repaired);
+    /// Whether there is nothing left to repair at node `node`.
+    pub(crate) fn set_repaired(&self, node: usize, is_repaired: bool) {
+        let mut repaired = self.repaired.borrow_mut();
+        let len = repaired.len().max(node + 1);
+        repaired.resize(len, false);
+        repaired[node] = is_repaired;
+    }
+
+    fn is_repaired(&self, node: usize) -> bool {
+        self.repaired.borrow().get(node).copied().unwrap_or(false)
+    }
+
+    /// Something in the background has failed, perhaps since a connection has.
+    pub(crate) fn note_failure(&self, error: &MemoryError) {
+        if let MemoryError::Task(TaskError::Request(_)) = error {
+            self.is_broken.set(true);
+        }
     }
 
     /// Takes what an operation has found broken in the pool.
@@ -175,8 +189,8 @@ impl<P: Provider> RaceOps<P> {
             RaceError::TableFull => refused(Refusal::TableFull),
             RaceError::TooLarge => refused(Refusal::TooLarge),
             RaceError::Deadline => refused(Refusal::Unavailable),
-            RaceError::Memory(MemoryError::Full { .. } | MemoryError::Quota { .. }) => {
-                match self.0.is_repaired.get() {
+            RaceError::Memory(MemoryError::Full { node } | MemoryError::Quota { node }) => {
+                match self.0.is_repaired(node) {
                     true => refused(Refusal::Full),
                     // Memory of dead clients is about to be found.
                     false => Verdict::Again(Refusal::Full),

@@ -38,7 +38,13 @@ struct Line<P: Provider> {
     counter: u64,
     /// When the renewal that is under way was posted.
     posted_at: Option<Ns>,
+    /// Sweep that the last renewal has published.
+    purged: u64,
 }
+
+/// So much more often leases are renewed while a node is swept: a sweep waits for several renewals of all clients, and
+/// others for the memory that it finds. *(our choice)*
+pub(crate) const HURRY: u64 = 4;
 
 impl<P: Provider> Lease<P> {
     pub(crate) fn new(
@@ -56,6 +62,7 @@ impl<P: Provider> Lease<P> {
                 pulse: node.memory().at(EPOCH_AT),
                 counter: 0,
                 posted_at: None,
+                purged: 0,
             }
         });
         Ok(Lease {
@@ -103,6 +110,18 @@ impl<P: Provider> Lease<P> {
         any
     }
 
+    /// Time between two renewals at node `index`.
+    fn every(&self, index: usize) -> Ns {
+        let node = self.pool.node(index);
+        let seen = node.sweeps.seen();
+        let is_swept = seen % 2 == 1 || self.lines[index].purged != seen;
+        let every = node.times().renew_every;
+        match is_swept && !node.is_lost() {
+            true => Ns(every.0 / HURRY).max(Ns(1)),
+            false => every,
+        }
+    }
+
     /// Posts the renewals of all nodes that have answered the one before.
     fn renew(&mut self, cpu: &P::Cpu, now: Ns) {
         for (index, line) in self.lines.iter_mut().enumerate() {
@@ -118,8 +137,9 @@ impl<P: Provider> Lease<P> {
                 continue;
             }
             line.counter += 1;
+            line.purged = node.sweeps.to_publish();
             let base = index * STAGING_BYTES;
-            let words = [line.counter, node.epochs.to_publish(), node.sweeps.to_publish()];
+            let words = [line.counter, node.epochs.to_publish(), line.purged];
             for (word, value) in words.into_iter().enumerate() {
                 self.region.store_u64(base + word * 8, value, Ordering::Relaxed);
             }
@@ -153,8 +173,8 @@ impl<P: Provider> Actor<P::Cpu> for Lease<P> {
         let mut is_busy = self.take(cpu);
         if now >= self.next_renewal {
             self.renew(cpu, now);
-            let every = self.pool.nodes().iter().map(|node| node.times().renew_every);
-            self.next_renewal = now + every.min().unwrap_or(Ns::from_ms(10));
+            let every = (0..self.lines.len()).map(|index| self.every(index)).min();
+            self.next_renewal = now + every.unwrap_or(Ns::from_ms(10));
             is_busy = true;
         }
         match is_busy {

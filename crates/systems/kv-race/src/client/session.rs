@@ -521,7 +521,9 @@ async fn repair<P: Provider>(cx: &TaskCx<P>, race: &Race<P>, access: &Access<P>,
     loop {
         let is_left =
             |(node, epoch): (&PoolNode, &Option<u64>)| !node.is_lost() && *epoch != Some(node.epoch());
-        access.set_repaired(!nodes.pool().nodes().iter().zip(&repaired).any(is_left));
+        for (index, node) in nodes.pool().nodes().iter().zip(&repaired).enumerate() {
+            access.set_repaired(index, !is_left(node));
+        }
         for (index, repaired) in repaired.iter_mut().enumerate() {
             let node = nodes.node(index);
             let epoch = node.epoch();
@@ -529,13 +531,20 @@ async fn repair<P: Provider>(cx: &TaskCx<P>, race: &Race<P>, access: &Access<P>,
                 continue;
             }
             match recover(cx, race.arena(), index, race, RecoveryOptions::default()).await {
-                Ok(Recovery::Done(_)) => *repaired = Some(epoch),
+                Ok(Recovery::Done(_)) => {
+                    *repaired = Some(epoch);
+                    access.set_repaired(index, node.epoch() == epoch);
+                }
                 Ok(Recovery::Busy { .. } | Recovery::Unready) => {}
                 Err(error) => {
                     tracing::debug!(%error, node = index, "repairing what a client left");
-                    // Its lock may be held still.
-                    access.leave_locks();
-                    return;
+                    if race.has_left_locks() || race.arena().has_lost_blocks(index) {
+                        access.leave_locks();
+                        return;
+                    }
+                    // As this client, over another connection: each that gave up would leave one more to repair, and a place
+                    // that is in use until then.
+                    access.note_failure(&error);
                 }
             }
         }

@@ -44,16 +44,24 @@ impl<P: Provider> Race<P> {
         if !is_due {
             return Ok(());
         }
+        // One of before may still be there, if a connection has failed.
+        let own = match shard.search_lock.get() {
+            Lock::FREE => self.nodes().pool().new_lock(),
+            left => left,
+        };
         // Taken from nobody who may be alive.
-        if !lock.is_free() && !self.nodes().owner_is_dead(cx, shard.node, lock).await? {
+        let is_held = lock != own && !lock.is_free();
+        if is_held && !self.nodes().owner_is_dead(cx, shard.node, lock).await? {
             return Ok(());
         }
-        let own = self.nodes().pool().new_lock();
-        if !self.change_lock(cx, shard, lock, own).await? {
+        shard.search_lock.set(own);
+        if lock != own && !self.change_lock(cx, shard, lock, own).await? {
+            shard.search_lock.set(Lock::FREE);
             return Ok(());
         }
         let swept = self.search(cx, shard, u64::from(now_s)).await;
         self.change_lock(cx, shard, own, Lock::FREE).await?;
+        shard.search_lock.set(Lock::FREE);
         swept
     }
 

@@ -21,6 +21,7 @@ use crate::mistake::Mistake;
 use crate::options::RaceOptions;
 use drover_base::{Condition, Cpu, KeyHasher, Work};
 use drover_index::race::Directory;
+use drover_memnode::locks::Lock;
 use drover_memnode::{Arena, Nodes};
 use drover_rt::{SingleFlight, TaskCx};
 use drover_verbs::{Context, Provider};
@@ -105,6 +106,8 @@ struct Shard {
     directory: RefCell<Directory>,
     /// As last READ.
     flushes: Cell<Flushes>,
+    /// The lock of searches, if this thread may hold it.
+    search_lock: Cell<Lock>,
 }
 
 impl<P: Provider> Race<P> {

@@ -109,6 +109,7 @@ async fn open_shard<P: Provider>(
         header,
         directory: RefCell::new(directory),
         flushes: Cell::new(Flushes::from_word(flushes)),
+        search_lock: Cell::default(),
     })
 }
 

@@ -64,7 +64,11 @@ impl<P: Provider> Race<P> {
                 let lock = Lock::Subtable(suffix);
                 if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
                     self.0.count(|stats| stats.resumed += 1);
-                    splitter.run(Split::resume(suffix), Some(dead)).await?;
+                    let resumed = splitter.run(Split::resume(suffix), Some(dead)).await;
+                    if resumed.is_err() {
+                        self.0.has_left_locks.set(true);
+                    }
+                    resumed?;
                 }
             }
         }
@@ -202,7 +206,12 @@ impl<P: Provider> Splitter<'_, P> {
                 .nodes()
                 .locate_to_write(self.cx, self.lock_addr(lock), 8)?;
             let ticket = self.cx.cas(at.peer, at.remote, expect.bits(), own.bits())?;
-            let was = self.cx.sync().await?.value(ticket);
+            let completed = self.cx.sync().await;
+            if completed.is_err() {
+                // It may have taken effect.
+                self.race.0.has_left_locks.set(true);
+            }
+            let was = completed?.value(ticket);
             if was == expect.bits() {
                 return Ok(true);
             }

@@ -8,6 +8,7 @@ use crate::addr::Addr;
 use crate::chunks::{CHUNK_BYTES, ChunkKind, Fill, Need, Supply};
 use crate::classes::Class;
 use crate::header::VERSIONS_AT;
+use crate::locks::Lock;
 use crate::nodes::{EpochPin, Nodes};
 use crate::pool::MemoryError;
 use crate::sweeps::ThreadSweep;
@@ -52,6 +53,10 @@ struct Part {
     /// Whether some chunks are being swept.
     in_sweep: Cell<bool>,
     swept: RefCell<Swept>,
+    /// The node's recovery lock, if this thread may hold it.
+    recovery: Cell<Lock>,
+    /// Whether chunks of a sweep belong to this client whose free blocks the thread does not have.
+    is_adopting: Cell<bool>,
 }
 
 /// What a thread holds of a node's memory.
@@ -91,6 +96,8 @@ impl<P: Provider> Arena<P> {
             sweep: node.sweeps.thread(),
             in_sweep: Cell::new(false),
             swept: RefCell::default(),
+            recovery: Cell::new(Lock::FREE),
+            is_adopting: Cell::new(false),
         });
         Arena(Rc::new(Inner {
             parts: parts.collect(),

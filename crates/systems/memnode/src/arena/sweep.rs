@@ -4,6 +4,7 @@
 use super::lists::Freed;
 use super::{Arena, Part, Refill};
 use crate::chunks::{CHUNK_BYTES, ChunkEntry, ChunkKind, ENTRY_BYTES};
+use crate::locks::Lock;
 use crate::pool::MemoryError;
 use drover_base::Ns;
 use drover_rt::TaskCx;
@@ -121,6 +122,31 @@ impl<P: Provider> Arena<P> {
             }
             cx.sleep(every).await;
         }
+    }
+
+    /// The word with which this thread takes the recovery lock of node `node`: the one of the last attempt as long as that may
+    /// still be there.
+    pub(crate) fn recovery_lock(&self, node: usize) -> Lock {
+        let recovery = &self.0.parts[node].recovery;
+        if recovery.get().is_free() {
+            recovery.set(self.0.nodes.pool().new_lock());
+        }
+        recovery.get()
+    }
+
+    /// This thread certainly does not hold the recovery lock of node `node`.
+    pub(crate) fn recovery_lock_is_gone(&self, node: usize) {
+        self.0.parts[node].recovery.set(Lock::FREE);
+    }
+
+    pub(crate) fn set_adopting(&self, node: usize, is_adopting: bool) {
+        self.0.parts[node].is_adopting.set(is_adopting);
+    }
+
+    /// Whether a recovery of node `node` has failed after chunks had become this client's, so that their free blocks are found
+    /// only when it is gone.
+    pub fn has_lost_blocks(&self, node: usize) -> bool {
+        self.0.parts[node].is_adopting.get()
     }
 
     async fn maintain_node(&self, cx: &TaskCx<P>, node: usize) -> Result<(), MemoryError> {

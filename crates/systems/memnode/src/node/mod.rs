@@ -18,7 +18,8 @@ use crate::control::{
     Welcome,
 };
 use crate::header::{
-    BUMP_AT, CLOCK_AT, EPOCH_AT, Geometry, HEADER_BYTES, Header, PoolMembership, ROOT_COUNT, VERSIONS_AT,
+    BUMP_AT, CLOCK_AT, EPOCH_AT, Geometry, HEADER_BYTES, Header, PoolMembership, ROOT_COUNT, SWEEP_AT,
+    VERSIONS_AT,
 };
 use drover_base::{Cpu, HashSeed, KeyHasher, Ns};
 use drover_control::{Frame, Message, PeerCred};
@@ -541,7 +542,10 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
             }
             let clock_s = self.clock_base_s.saturating_add(u64::from(self.clock.now_s(now)));
             self.region.store_u64(CLOCK_AT, clock_s, Ordering::Relaxed);
+            let is_swept = self.region.load_u64(SWEEP_AT, Ordering::Relaxed) % 2 == 1;
             let pause = match (self.fencing.len(), self.table.live()) {
+                // The sweep waits for epochs.
+                (0, 1..) if is_swept => FENCE_EVERY.min(self.options.times.renew_every),
                 (0, 0) => IDLE_EVERY,
                 (0, _) => self.options.times.renew_every,
                 _ => FENCE_EVERY.min(self.options.times.renew_every),

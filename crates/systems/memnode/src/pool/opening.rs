@@ -5,6 +5,7 @@ use super::channel::Channel;
 use super::greeting::Greeting;
 use super::{Pool, PoolError, PoolNode};
 use crate::client::ClientId;
+use crate::clients::{ClientState, decode_infos};
 use crate::clock::NodeClock;
 use crate::control::{Attach, Leave, Stopped, Told, Verdict};
 use crate::epochs::ProcessEpochs;
@@ -149,6 +150,7 @@ impl<P: Provider> Opening<P> {
                 return Ok(false);
             }
             self.check()?;
+            self.above = self.number_for_all()? - 1;
         }
         while let Some(node) = self.nodes.get_mut(self.entered) {
             let me = Attach {
@@ -173,6 +175,34 @@ impl<P: Provider> Opening<P> {
             (self.client, self.entered) = (client, self.entered + 1);
         }
         Ok(true)
+    }
+
+    /// The first number above [`above`](Opening::above) that all nodes could give us, by what they have said. To ask node 0 for
+    /// one number after another would take seconds where another node has hundreds of clients that it does not have, and
+    /// each attempt is in the way of those of others.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`] if there is none.
+    fn number_for_all(&self) -> Result<u16, PoolError> {
+        let welcomes = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.greeting.welcome.as_ref());
+        let tables: Vec<Taken> = welcomes
+            .map(|(welcome, header)| Taken::of(&welcome.clients, header.geometry.client_count))
+            .collect();
+        let longest = tables.iter().map(|taken| taken.numbers.len()).min().unwrap_or(0);
+        let number = (usize::from(self.above)..longest)
+            .find(|&index| tables.iter().all(|taken| !taken.numbers[index]))
+            .and_then(|index| u16::try_from(index + 1).ok());
+        let fullest = tables
+            .iter()
+            .zip(&self.nodes)
+            .max_by_key(|(taken, _)| taken.count());
+        number.ok_or_else(|| PoolError::Refused {
+            server: fullest.map_or(String::new(), |(_, node)| node.greeting.server.clone()),
+            verdict: Verdict::ClientsMax,
+        })
     }
 
     /// Leaves the nodes that have let us in, to enter with another number.
@@ -334,6 +364,32 @@ pub fn check_places(kind: Option<PoolKind>, nodes: &[(String, PoolMembership)]) 
             count: first.count,
         }),
         None => Ok(()),
+    }
+}
+
+/// Numbers that a node would not give to a client that comes now, at index 0 number 1.
+struct Taken {
+    numbers: Vec<bool>,
+}
+
+impl Taken {
+    /// By what a node says of its clients. Those that it does not name may be there; it refuses their numbers.
+    fn of(infos: &[u8], client_count: u32) -> Taken {
+        let infos = decode_infos(infos).unwrap_or_default();
+        // Where nobody lives, a dead client's number can be had.
+        let is_deserted = !infos.iter().any(|info| info.state == ClientState::Live);
+        let mut numbers = vec![false; client_count as usize];
+        for info in infos {
+            let index = usize::from(info.client.id).wrapping_sub(1);
+            if let Some(taken) = numbers.get_mut(index) {
+                *taken = !(is_deserted && info.state == ClientState::Fenced);
+            }
+        }
+        Taken { numbers }
+    }
+
+    fn count(&self) -> usize {
+        self.numbers.iter().filter(|&&taken| taken).count()
     }
 }
 

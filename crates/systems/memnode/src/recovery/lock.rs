@@ -8,7 +8,8 @@ use crate::pool::MemoryError;
 use drover_rt::TaskCx;
 use drover_verbs::Provider;
 
-/// Takes the lock; returns its owner if that is alive.
+/// Takes the lock, unless it is `lock` already: of an attempt whose connection failed. Returns its owner if that is another one,
+/// and alive.
 pub(super) async fn acquire<P: Provider>(
     cx: &TaskCx<P>,
     nodes: &Nodes<P>,
@@ -18,7 +19,7 @@ pub(super) async fn acquire<P: Provider>(
     let mut expected = Lock::FREE;
     loop {
         let found = swap(cx, nodes, node, expected, lock).await?;
-        if found == expected {
+        if found == expected || found == lock {
             return Ok(None);
         }
         // Never because it takes long: only if its owner was fenced.

@@ -106,7 +106,8 @@ pub struct Recovered {
 ///
 /// # Errors
 /// [`MemoryError`] if a request or a repair failed, or a table makes no sense. The recovery lock is released if that is
-/// possible; another attempt goes on where this one ended.
+/// possible; another attempt goes on where this one ended. If a connection has failed, the lock may still be held: the next
+/// attempt by the same thread takes it up again.
 pub async fn recover<P: Provider, R: Repair<P>>(
     cx: &TaskCx<P>,
     arena: &Arena<P>,
@@ -115,12 +116,16 @@ pub async fn recover<P: Provider, R: Repair<P>>(
     options: RecoveryOptions,
 ) -> Result<Recovery, MemoryError> {
     let nodes = arena.nodes();
-    let lock = nodes.pool().new_lock();
+    let lock = arena.recovery_lock(node);
     if let Some(owner) = lock::acquire(cx, nodes, node, lock).await? {
+        arena.recovery_lock_is_gone(node);
         return Ok(Recovery::Busy { owner });
     }
     let done = under_lock(cx, arena, node, repair, options).await;
     let released = lock::release(cx, nodes, node, lock).await;
+    if released.is_ok() {
+        arena.recovery_lock_is_gone(node);
+    }
     let done = done?;
     released?;
     Ok(done)

@@ -7,6 +7,7 @@ use crate::chunks::{CHUNK_BYTES, ChunkEntry, ChunkKind, ChunkStack};
 use crate::client::ClientId;
 use crate::clients::{ClientLine, ClientState};
 use crate::header::{BUMP_AT, CLIENT_BYTES, SWEEP_AT};
+use crate::lease::HURRY;
 use crate::nodes::Nodes;
 use crate::pool::MemoryError;
 use drover_base::Ns;
@@ -171,7 +172,8 @@ impl<'a, P: Provider> Sweep<'a, P> {
     async fn pause(&self) -> Result<(), MemoryError> {
         let nodes = self.arena.nodes();
         nodes.check_lease(self.cx, self.node)?;
-        self.cx.sleep(nodes.node(self.node).times().renew_every).await;
+        let every = nodes.node(self.node).times().renew_every;
+        self.cx.sleep(Ns(every.0 / HURRY)).await;
         Ok(())
     }
 
@@ -184,6 +186,7 @@ impl<'a, P: Provider> Sweep<'a, P> {
             chunks_swept: self.marks.len(),
             ..Recovered::default()
         };
+        self.arena.set_adopting(node, true);
         let mut free = Vec::new();
         let mut kept: Vec<(u32, &SweptChunk)> = Vec::new();
         for (chunk, swept) in self.marks.chunks() {
@@ -225,6 +228,7 @@ impl<'a, P: Provider> Sweep<'a, P> {
                 done.blocks_freed += class.per_chunk() - swept.used_count();
             }
         }
+        self.arena.set_adopting(node, false);
         done.chunks_returned = free.len();
         for chunk in free {
             self.arena.push_chunk(self.cx, node, chunk).await?;

@@ -298,6 +298,31 @@ fn connections_that_are_mended_take_the_place_of_the_old_ones() {
     assert!(addr.is_ok(), "over the last connection: {addr:?}");
 }
 
+/// One node knows a hundred clients that the others do not have. To ask for one number after another took seconds, and clients
+/// that came together were in each other's way for ever.
+#[test]
+fn a_number_that_is_free_everywhere_is_asked_for_at_once() {
+    let options = NodeOptions {
+        client_count: 128,
+        ..small()
+    };
+    let bed = Bed::with(loopback(), 2, &options);
+    let alone = || PoolOptions {
+        alone: true,
+        ..PoolOptions::new(KIND)
+    };
+    let others: Vec<_> = (0..100)
+        .map(|_| bed.try_open(vec![bed.dials().swap_remove(1)], alone()))
+        .collect();
+    assert!(others.iter().all(|other| other.is_ok()));
+    let (pool, _lease) = bed
+        .try_open(bed.dials(), PoolOptions::new(KIND))
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(pool.client().id, 101);
+    let entered = bed.nodes[0].with(|served| served.node.host().client_counters().entered);
+    assert_eq!(entered, 1, "attempts at the first node");
+}
+
 #[test]
 fn a_process_enters_at_one_node_alone() {
     let bed = Bed::new(loopback(), 3);
