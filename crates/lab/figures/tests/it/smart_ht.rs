@@ -89,10 +89,10 @@ fn doorbells_bind_lookups_of_96_threads() {
 }
 
 /// Published: 3.7 times where all are lookups, 26 times where half are updates. In a short run of updates RACE has not
-/// fallen as far as it will.
+/// fallen as far as it will, so half of what the whole figure should show is enough.
 #[test]
 fn smart_ht_is_ahead_of_race_with_96_threads() {
-    for (update_percent, least) in [(0, 3.7 / 1.5), (50, 5.0)] {
+    for (update_percent, least) in [(0, 3.7 / 1.5), (50, 26.0 / 1.5 / 2.0)] {
         let [race, smart] = [Technique::RACE, Technique::smart_ht()].map(|technique| {
             let plan = InPool {
                 update_percent,
