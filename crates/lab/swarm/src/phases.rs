@@ -46,7 +46,7 @@ const PROBE_MAX: Ns = Ns::from_ms(200);
 const REST: Ns = Ns::from_ms(5);
 /// For this time every core is checked to be idle, as often as this at most ...
 const WATCHED: Ns = Ns::from_ms(10);
-const WATCHES: usize = 50;
+const WATCHES: usize = 400;
 /// ... which means at most one step per this interval.
 const REST_MIN: Ns = Ns::from_us(5);
 
