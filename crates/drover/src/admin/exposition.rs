@@ -60,10 +60,70 @@ impl Exposition {
         }
     }
 
+    /// Adds families of one kind of numbers.
+    pub fn add_all<T>(&mut self, families: &[Family<T>], numbers: &T) {
+        for family in families {
+            let mut samples = self.family(family.name, family.kind, family.help);
+            (family.add)(numbers, &mut samples);
+        }
+    }
+
     /// Returns the complete text.
     pub fn finish(self) -> String {
         self.text
     }
+}
+
+/// A family of metrics that is made from `T`.
+pub struct Family<T> {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub help: &'static str,
+    pub add: fn(&T, &mut Samples<'_>),
+}
+
+/// A family that counts.
+pub const fn counter<T>(name: &'static str, help: &'static str, add: fn(&T, &mut Samples<'_>)) -> Family<T> {
+    let kind = Kind::Counter;
+    Family {
+        name,
+        kind,
+        help,
+        add,
+    }
+}
+
+/// A family that goes up and down.
+pub const fn gauge<T>(name: &'static str, help: &'static str, add: fn(&T, &mut Samples<'_>)) -> Family<T> {
+    let kind = Kind::Gauge;
+    Family {
+        name,
+        kind,
+        help,
+        add,
+    }
+}
+
+/// Compares the list of metrics below a heading of `docs/metrics.md` with those of `families` whose names begin with `prefix`.
+#[cfg(test)]
+pub fn check_document<T>(heading: &str, prefix: &str, families: &[Family<T>]) {
+    let (_, text) = include_str!("../../../../docs/metrics.md")
+        .split_once(&format!("{heading}\n"))
+        .expect("the heading");
+    let text = text.split("\n## ").next().unwrap_or_default();
+    let listed: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("- `drover_"))
+        .collect();
+    let own = families.iter().filter(|family| family.name.starts_with(prefix));
+    let told: Vec<String> = own
+        .map(|family| format!("- `{}` ({}): {}", family.name, family.kind.name(), family.help))
+        .collect();
+    assert!(
+        listed == told,
+        "docs/metrics.md should have below {heading}\n{}",
+        told.join("\n")
+    );
 }
 
 impl Samples<'_> {

@@ -2,7 +2,8 @@
 //! compares the two.
 
 use super::device;
-use super::exposition::{Exposition, Kind, Label, Samples};
+use super::exposition::{Exposition, Family, Kind, Label, Samples, counter, gauge};
+use super::members::{self, MemberSnapshot};
 use super::pools::{self, NodeSnapshot};
 use super::process::{self, Process};
 use super::shards::{self, ShardsSnapshot};
@@ -54,42 +55,7 @@ pub struct Sockets {
     pub commands: Vec<(&'static str, &'static str, u64)>,
 }
 
-struct Family {
-    name: &'static str,
-    kind: Kind,
-    help: &'static str,
-    add: fn(&HostingSnapshot, &mut Samples<'_>),
-}
-
-const fn counter(
-    name: &'static str,
-    help: &'static str,
-    add: fn(&HostingSnapshot, &mut Samples<'_>),
-) -> Family {
-    let kind = Kind::Counter;
-    Family {
-        name,
-        kind,
-        help,
-        add,
-    }
-}
-
-const fn gauge(
-    name: &'static str,
-    help: &'static str,
-    add: fn(&HostingSnapshot, &mut Samples<'_>),
-) -> Family {
-    let kind = Kind::Gauge;
-    Family {
-        name,
-        kind,
-        help,
-        add,
-    }
-}
-
-const FAMILIES: &[Family] = &[
+const FAMILIES: &[Family<HostingSnapshot>] = &[
     gauge(
         "drover_uptime_seconds",
         "Seconds since the server started.",
@@ -235,6 +201,7 @@ const FAMILIES: &[Family] = &[
 pub fn render(
     snapshot: Option<&Snapshot>,
     card: Option<&DeviceCounters>,
+    member: Option<&MemberSnapshot>,
     process: &Process,
     failures: Failures,
 ) -> String {
@@ -246,14 +213,15 @@ pub fn render(
         Some(Snapshot::Shards(shards)) => shards::add(&mut out, shards),
         Some(Snapshot::MemoryNode(node)) => pools::add(&mut out, node),
         Some(Snapshot::Hosting(hosting)) => {
-            for family in FAMILIES {
-                (family.add)(hosting, &mut out.family(family.name, family.kind, family.help));
-            }
+            out.add_all(FAMILIES, &**hosting);
             add_counters(hosting, &mut out);
         }
     }
     if let Some(counters) = card {
         device::add(&mut out, counters);
+    }
+    if let Some(member) = member {
+        members::add(&mut out, member);
     }
     let mut wrong = out.family(
         "drover_auth_failures_total",

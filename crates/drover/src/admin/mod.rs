@@ -8,6 +8,7 @@ mod connection;
 mod device;
 mod exposition;
 mod http;
+mod members;
 mod metrics;
 mod pools;
 mod process;
@@ -19,6 +20,7 @@ mod strict;
 #[cfg(test)]
 mod tests;
 
+pub use members::{AskMember, MemberSnapshot, ask_member};
 pub use metrics::{HostingSnapshot, Snapshot};
 pub use pools::NodeSnapshot;
 pub use shards::{ShardsSnapshot, metric_of};
@@ -48,6 +50,11 @@ pub trait Source: Sync {
 
     /// What the process has done with its RDMA device; `None` (the default): it has none.
     fn device(&self) -> Option<DeviceCounters> {
+        None
+    }
+
+    /// What the process does in a pool of memory nodes; `None` (the default): it is in none.
+    fn member(&self) -> Option<MemberSnapshot> {
         None
     }
 }
@@ -211,7 +218,13 @@ fn answer(source: &dyn Source, path: &str, failures: Failures) -> Vec<u8> {
     match path {
         "/metrics" => {
             let (snapshot, device) = (source.snapshot(PATIENCE).ok(), source.device());
-            let text = metrics::render(snapshot.as_ref(), device.as_ref(), &process::figures(), failures);
+            let text = metrics::render(
+                snapshot.as_ref(),
+                device.as_ref(),
+                source.member().as_ref(),
+                &process::figures(),
+                failures,
+            );
             http::response(Status::Ok, exposition::CONTENT_TYPE, &text)
         }
         HEALTH => match source.snapshot(PATIENCE) {

@@ -192,6 +192,7 @@ fn native_commands_and_those_of_sockets_are_one_count() {
     let families = strict::parse(&render(
         Some(&Snapshot::Hosting(Box::new(full()))),
         None,
+        None,
         &Process::default(),
         Failures::default(),
     ))
@@ -277,7 +278,7 @@ fn the_document_lists_what_is_told() {
         ..DeviceCounters::default()
     };
     let snapshot = Snapshot::Hosting(Box::new(full()));
-    let text = render(Some(&snapshot), Some(&card), &process, Failures::default());
+    let text = render(Some(&snapshot), Some(&card), None, &process, Failures::default());
     let told = strict::parse(&text).expect("the format");
     let told: BTreeMap<_, _> = told
         .into_iter()

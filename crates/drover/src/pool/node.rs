@@ -2,7 +2,7 @@
 
 use super::repair::Repairer;
 use super::{NodesArgs, SecretArgs, check};
-use crate::admin::{Admin, NodeSnapshot, Snapshot, Source, Stopper};
+use crate::admin::{Admin, AskDevice, NodeSnapshot, Snapshot, Source, Stopper, ask_device};
 use crate::auth::Doors;
 use crate::exit::{self, Failure};
 use crate::exposure::{Exposure, Tls};
@@ -15,7 +15,7 @@ use drover_control::{ControlAddr, ControlListener, Guard};
 use drover_mem::{NativeCpu, PageWish};
 use drover_memnode::node::{FenceMode, Node, NodeOptions, NodeState};
 use drover_memnode::{ClientId, ClientState};
-use drover_verbs::{Context, Provider};
+use drover_verbs::{Context, DeviceCounters, Provider};
 use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
@@ -166,19 +166,25 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
 }
 
 /// A node's numbers for the admin port, as they were a short while ago.
-#[derive(Default)]
-struct Published(Mutex<Option<(Ns, NodeSnapshot)>>);
+struct Published {
+    numbers: Mutex<Option<(Ns, NodeSnapshot)>>,
+    device: AskDevice,
+}
 
 impl Source for Published {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
         let now = NativeCpu::new(0).refresh();
-        let published = self.0.lock().expect("no thread panics with it").clone();
+        let published = self.numbers.lock().expect("no thread panics with it").clone();
         // An idle node looks at its clock once a second.
         let is_fresh = |at: Ns| now.since(at) < Ns(patience.as_nanos() as u64) + Ns::from_s(1);
         match published.filter(|(at, _)| is_fresh(*at)) {
             Some((_, node)) => Ok(Snapshot::MemoryNode(Box::new(node))),
             None => Err("the memory node does not answer".to_owned()),
         }
+    }
+
+    fn device(&self) -> Option<DeviceCounters> {
+        (self.device)()
     }
 }
 
@@ -204,7 +210,10 @@ impl Job for Serve {
             "a memory node"
         );
         println!("ready: {}", self.listener.addr());
-        let published = Published::default();
+        let published = Published {
+            numbers: Mutex::default(),
+            device: ask_device::<P>(device),
+        };
         std::thread::scope(|scope| {
             // Dropped when the loop ends, which ends the other thread.
             let stopper = self.admin.take().map(|(admin, stopper)| {
@@ -239,7 +248,7 @@ impl Serve {
             if let Some(published) = published.filter(|_| now >= publish_at) {
                 publish_at = now + PUBLISH_EVERY;
                 let snapshot = self.snapshot(node.host(), now.since(began));
-                *published.0.lock().expect("no thread panics with it") = Some((now, snapshot));
+                *published.numbers.lock().expect("no thread panics with it") = Some((now, snapshot));
             }
             if let Some(repairer) = self.repairer.as_mut().filter(|repairer| repairer.is_due(now)) {
                 repairer.look(now, waiting_for_repair(node.host()));

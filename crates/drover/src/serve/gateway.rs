@@ -7,7 +7,7 @@ use super::run::{Running, Start};
 use super::settings::Settings;
 use super::ways;
 use super::worker::{Worker, WorkerStart};
-use crate::admin::{HostingSnapshot, Snapshot, SocketStats, Source};
+use crate::admin::{AskDevice, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
 use crate::auth;
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, HashSeed, Ns};
@@ -22,7 +22,7 @@ use drover_mem::NativeCpu;
 use drover_memcached::GatewayInfo;
 use drover_net::Listener;
 use drover_shards::{Hello, ThreadGroup, wait_for_all};
-use drover_verbs::{Context, Device, Provider, Waker};
+use drover_verbs::{Context, Device, DeviceCounters, Provider, Waker};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl<T: SystemTable> Start for Gateway<'_, T> {
         files: Arc<Files>,
     ) -> Result<Box<dyn Running>, Failure> {
         let (system, addr, shard_count) = (self.system, self.addr, self.shard_count);
-        let (device, address) = (device.clone(), addr.to_string());
+        let (ask_device, device, address) = (ask_device::<P>(device), device.clone(), addr.to_string());
         let enter = move || {
             let ctx: Rc<P::Context> = Rc::new(device.context()?);
             let open = Open::<P> {
@@ -103,6 +103,7 @@ impl<T: SystemTable> Start for Gateway<'_, T> {
         let to = Target::<P> {
             facts: system.facts(),
             address,
+            device: ask_device,
             enter: Arc::new(enter),
         };
         let gateways = Gateways::start(self.settings, to, self.sockets, on_core, files)?;
@@ -118,6 +119,7 @@ pub(super) struct Target<P: Provider> {
     pub(super) facts: &'static Facts,
     /// For people.
     pub(super) address: String,
+    pub(super) device: AskDevice,
     /// Called by each worker.
     pub(super) enter: Arc<dyn Fn() -> Entered<P> + Send + Sync>,
 }
@@ -157,6 +159,7 @@ pub(super) struct Gateways {
     sockets: SocketStats,
     facts: &'static Facts,
     started: Ns,
+    device: AskDevice,
 }
 
 impl Gateways {
@@ -174,6 +177,7 @@ impl Gateways {
         let Target {
             facts,
             address,
+            device,
             enter,
         } = to;
         let offers = facts.offers.operations;
@@ -245,6 +249,7 @@ impl Gateways {
             sockets: memcached.front(),
             facts,
             started,
+            device,
         })
     }
 }
@@ -277,6 +282,10 @@ impl Source for Gateways {
             sockets: self.sockets.read(),
             ..HostingSnapshot::default()
         })))
+    }
+
+    fn device(&self) -> Option<DeviceCounters> {
+        (self.device)()
     }
 }
 

@@ -7,7 +7,7 @@ use super::pool::{Entrants, Member};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
 use super::ways;
-use crate::admin::{AskDevice, ShardsSnapshot, Snapshot, Source, ask_device};
+use crate::admin::{AskDevice, AskMember, MemberSnapshot, ShardsSnapshot, Snapshot, Source, ask_device};
 use crate::exit::{self, Failure};
 use crate::pool::tables::POOL_KIND;
 use drover_base::{Cpu, Ns};
@@ -114,9 +114,12 @@ impl<S: System> Start for Native<'_, S> {
         )?;
         let on_core = Box::new(move |index| on_core(index));
         let gateway = Self::gateway::<P>(self.settings, self.sockets, addr, device, on_core, files);
-        let service = match gateway {
-            Ok(None) => nodes,
-            Ok(Some(gateway)) => Beside::boxed(Box::new(gateway), nodes)?,
+        let (service, member) = match gateway {
+            Ok(None) => (nodes, None),
+            Ok(Some(gateway)) => {
+                let member = gateway.ask_member();
+                (Beside::boxed(Box::new(gateway), nodes)?, Some(member))
+            }
             Err(failure) => {
                 nodes.stop();
                 return Err(failure);
@@ -127,6 +130,7 @@ impl<S: System> Start for Native<'_, S> {
             facts,
             began: NativeCpu::new(0).refresh(),
             device: ask_device::<P>(device),
+            member,
         }))
     }
 }
@@ -199,6 +203,8 @@ struct NativeService {
     facts: &'static Facts,
     began: Ns,
     device: AskDevice,
+    /// Of its gateway.
+    member: Option<AskMember>,
 }
 
 impl Source for NativeService {
@@ -212,6 +218,10 @@ impl Source for NativeService {
 
     fn device(&self) -> Option<DeviceCounters> {
         (self.device)()
+    }
+
+    fn member(&self) -> Option<MemberSnapshot> {
+        self.member.as_ref().and_then(|ask| ask())
     }
 }
 

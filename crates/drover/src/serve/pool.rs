@@ -6,7 +6,7 @@ use super::ops::{self, Files};
 use super::run::{Running, Start};
 use super::settings::Settings;
 use super::ways;
-use crate::admin::{Snapshot, Source};
+use crate::admin::{AskDevice, AskMember, MemberSnapshot, Snapshot, Source, ask_device, ask_member};
 use crate::auth;
 use crate::exit::{self, Failure};
 use crate::pool::read_secret;
@@ -19,7 +19,7 @@ use drover_kv::{ConnectOptions, OnCore, Service, System, wait_for_sessions};
 use drover_mem::NativeCpu;
 use drover_memnode::{Keeper, PoolOptions};
 use drover_net::Listener;
-use drover_verbs::{Device, DomainOptions, Provider};
+use drover_verbs::{Device, DeviceCounters, DomainOptions, Provider};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -97,7 +97,10 @@ impl Start for PoolGateway<'_> {
 }
 
 /// This process, as one of a pool.
-pub(super) struct Member<P: Provider>(Arc<Keeper<P>>);
+pub(super) struct Member<P: Provider> {
+    keeper: Arc<Keeper<P>>,
+    device: AskDevice,
+}
 
 impl<P: Provider<Cpu = NativeCpu>> Member<P> {
     /// Enters the pool whose nodes `dials` makes dialers of.
@@ -113,7 +116,10 @@ impl<P: Provider<Cpu = NativeCpu>> Member<P> {
         let domain = device.domain(&DomainOptions::default());
         let domain = domain.map_err(|error| unavailable(&error))?;
         let keeper = Keeper::<P>::start(&domain, dials, options).map_err(|error| unavailable(&error))?;
-        Ok(Member(Arc::new(keeper)))
+        Ok(Member {
+            keeper: Arc::new(keeper),
+            device: ask_device::<P>(device),
+        })
     }
 
     /// Starts the workers of a gateway to the pool, which people know by `address`.
@@ -128,23 +134,25 @@ impl<P: Provider<Cpu = NativeCpu>> Member<P> {
         on_core: OnCore,
         files: Arc<Files>,
     ) -> Result<Entrants<P>, Failure> {
-        let pool = self.0.pool();
+        let pool = self.keeper.pool();
         tracing::info!(client = %pool.client(), "in a pool of {} memory node(s)", pool.node_count());
         drop(pool);
         let race = RaceOptions {
             evicts: !settings.capacity.disable_evictions.value,
             ..RaceOptions::default()
         };
-        let keeper = self.0.clone();
+        let keeper = self.keeper.clone();
         let enter = move || open(&keeper, race);
         let to = Target::<P> {
             facts: &RaceSystem::FACTS,
             address,
+            device: self.device,
             enter: Arc::new(enter),
         };
         Ok(Entrants {
             workers: Box::new(Gateways::start(settings, to, sockets, on_core, files)?),
-            keeper: self.0,
+            member: ask_member(&self.keeper),
+            keeper: self.keeper,
         })
     }
 }
@@ -165,7 +173,15 @@ fn open<P: Provider<Cpu = NativeCpu>>(keeper: &Arc<Keeper<P>>, race: RaceOptions
 /// A gateway that runs, and its process's place in the pool.
 pub(super) struct Entrants<P: Provider> {
     workers: Box<Gateways>,
+    member: AskMember,
     keeper: Arc<Keeper<P>>,
+}
+
+impl<P: Provider> Entrants<P> {
+    /// Asks what the process does in the pool.
+    pub(super) fn ask_member(&self) -> AskMember {
+        ask_member(&self.keeper)
+    }
 }
 
 impl<P: Provider> Service for Entrants<P> {
@@ -193,6 +209,14 @@ impl<P: Provider> Service for Entrants<P> {
 impl<P: Provider> Source for Entrants<P> {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
         self.workers.snapshot(patience)
+    }
+
+    fn device(&self) -> Option<DeviceCounters> {
+        self.workers.device()
+    }
+
+    fn member(&self) -> Option<MemberSnapshot> {
+        (self.member)()
     }
 }
 

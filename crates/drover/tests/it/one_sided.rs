@@ -5,8 +5,6 @@ use drover_base::{Cpu, Ns};
 use drover_client::{CallError, Client, Refusal};
 use drover_control::{ControlAddr, Dial, kind};
 use drover_mem::NativeCpu;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -195,7 +193,7 @@ fn a_table_of_pilaf_grows_while_clients_read() {
     read_all(&mut writer, 0..count);
     assert_eq!(stat(&server, "items"), u64::from(count));
     assert!(stat(&server, "places") > 8192 && stat(&server, "growths") >= 4);
-    let text = metrics(&server);
+    let text = server.metrics();
     let growths = text
         .lines()
         .find_map(|line| line.strip_prefix("drover_growths_total{shard=\"0\"} "));
@@ -229,7 +227,7 @@ fn a_full_table_of_farm_says_what_to_set() {
         text.contains("\nrefused_table_full_remedy more memory (-m), or eviction (no -M)\n"),
         "{text}"
     );
-    let text = metrics(&server);
+    let text = server.metrics();
     let line = format!("drover_refused_table_full_total{{shard=\"0\"}} {refused}");
     assert!(text.lines().any(|has| has == line), "{line} in\n{text}");
     let (status, log) = server.stop_with_log();
@@ -245,21 +243,6 @@ fn a_full_table_of_farm_says_what_to_set() {
     );
 }
 
-/// What the admin port of a server exports; where it is stands in the server's log.
-fn metrics(server: &Serving) -> String {
-    let at = server
-        .said
-        .split("metrics: http://")
-        .nth(1)
-        .expect("the log names the port");
-    let addr = at.split('/').next().expect("an address");
-    let mut stream = TcpStream::connect(addr).expect("the port answers");
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("an answer");
-    text
-}
-
 #[test]
 fn counters_are_metrics() {
     for system in SYSTEMS {
@@ -267,7 +250,7 @@ fn counters_are_metrics() {
         for key in ["a", "b", "c"] {
             assert_eq!(server.ask(&["set", key, "value"]).0, 0);
         }
-        let text = metrics(&server);
+        let text = server.metrics();
         for line in [
             "drover_up 1".to_owned(),
             format!("drover_system{{system=\"{system}\"}} 1"),

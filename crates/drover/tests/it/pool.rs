@@ -70,6 +70,23 @@ pub fn with_nodes(flag: &str, nodes: &[&MemoryNode], words: &[&str]) -> (i32, St
     drover(&[words, &[flag, &list, "--timeout-ms", "5000"]].concat(), "")
 }
 
+/// Two nodes, made a pool for RACE, and their list; `args` has the options of the node of a name.
+pub fn race_pool(name: &str, args: impl Fn(&str) -> Vec<String>) -> ([MemoryNode; 2], String) {
+    let nodes = ["a", "b"].map(|node| {
+        let name = format!("{name}-{node}");
+        let args = args(&name);
+        MemoryNode::start(&name, &args.iter().map(String::as_str).collect::<Vec<_>>())
+    });
+    let made = with_nodes(
+        "--nodes",
+        &[&nodes[0], &nodes[1]],
+        &["pool", "create", "--system", "race"],
+    );
+    assert_eq!(made.0, 0, "{}", made.2);
+    let list = format!("{},{}", nodes[0].addr, nodes[1].addr);
+    (nodes, list)
+}
+
 #[test]
 fn nodes_become_a_pool_and_are_used_and_lost() {
     let secret = folder("pool-secret").join("secret");

@@ -2,7 +2,7 @@
 
 use crate::common::{Serving, ask_memcached as ask, drover, folder};
 use crate::gateway::{add_up, cas, connect};
-use crate::pool::{MemoryNode, with_nodes};
+use crate::pool::{MemoryNode, race_pool, with_nodes};
 use drover_mem::timestamp;
 use rustix::process::{Signal, kill_process};
 use std::net::TcpStream;
@@ -10,20 +10,14 @@ use std::net::TcpStream;
 /// Longer than anything here takes, ticks of the clock.
 const PATIENCE: u64 = 1 << 38;
 
+/// Options of a node with a file.
+fn with_file(name: &str) -> Vec<String> {
+    vec!["-e".to_owned(), folder(name).join("memory").display().to_string()]
+}
+
 /// Two nodes with files, a pool of them, and two gateways to it.
 fn pool_and_gateways(name: &str) -> ([MemoryNode; 2], String, [Serving; 2]) {
-    let nodes = ["a", "b"].map(|node| {
-        let name = format!("{name}-{node}");
-        let file = folder(&name).join("memory").display().to_string();
-        MemoryNode::start(&name, &["-e", &file])
-    });
-    let made = with_nodes(
-        "--nodes",
-        &[&nodes[0], &nodes[1]],
-        &["pool", "create", "--system", "race"],
-    );
-    assert_eq!(made.0, 0, "{}", made.2);
-    let list = format!("{},{}", nodes[0].addr, nodes[1].addr);
+    let (nodes, list) = race_pool(name, with_file);
     let gateways = ["2", "1"].map(|threads| Serving::pool_gateway(&list, &["-t", threads]));
     (nodes, list, gateways)
 }
@@ -144,9 +138,90 @@ fn a_gateway_that_has_lost_its_lease_enters_again() {
     assert_eq!(one.stop(), 0);
 }
 
+/// Asks until `is_so`, again and again.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = timestamp();
+    while !is_so() {
+        assert!(timestamp() - began < PATIENCE, "never: {what}");
+    }
+}
+
+#[test]
+fn a_gateway_shows_what_it_does_in_its_pool() {
+    let (mut nodes, list) = race_pool("shown", |name| {
+        [with_file(name), vec!["-m".into(), "64".into()]].concat()
+    });
+    let start = || Serving::pool_gateway(&list, &["--metrics-listen", "127.0.0.1:0"]);
+    let (one, two) = (start(), start());
+    let [mut client, mut other] = [&one, &two].map(connect);
+    for name in ["retries", "repairs", "reentries"] {
+        assert_eq!(one.metric(&format!("drover_pool_{name}_total")), 0, "{name}");
+    }
+    assert_eq!(one.metric("drover_pool_nodes_lost"), 0);
+    // Updates free blocks, which wait. Keys that come until tables are split make requests wait for that.
+    let mut next = 0;
+    let mut fill = |client: &mut _, name: &str| {
+        let sets = |key: u32| format!("set {name}{key} 0 0 1 noreply\r\n1\r\n");
+        let text: String = (next..next + 4_000).chain(next..next + 4_000).map(sets).collect();
+        next += 4_000;
+        assert_eq!(
+            ask(client, &format!("{text}set last 0 0 1\r\n1\r\n")),
+            "STORED\r\n"
+        );
+    };
+    wait_until("freed blocks wait", || {
+        fill(&mut client, "one");
+        one.metric("drover_pool_limbo") > 0
+    });
+    assert!(one.metric("drover_pool_chunks_held") > 0);
+    wait_until("requests wait for a split", || {
+        fill(&mut client, "one");
+        one.metric("drover_pool_retries_total") > 0
+    });
+    // The other's splits make directories old.
+    let before = one.metric("drover_onesided_retries_total");
+    wait_until("a bucket has moved", || {
+        fill(&mut other, "two");
+        let gets: String = (0..1_000).map(|key| format!(" one{key}")).take(50).collect();
+        assert!(ask(&mut client, &format!("get{gets}\r\n")).ends_with("END\r\n"));
+        one.metric("drover_onesided_retries_total") > before
+    });
+    let renewals = one.metric("drover_pool_lease_renewals_total");
+    wait_until("leases are renewed", || {
+        one.metric("drover_pool_lease_renewals_total") > renewals
+    });
+    two.kill();
+    wait_until("what the other left is repaired", || {
+        one.metric("drover_pool_repairs_total") >= 2
+    });
+    nodes[1].kill();
+    wait_until("a node is lost", || one.metric("drover_pool_nodes_lost") == 1);
+    let memory = with_file("shown-b");
+    let args: Vec<&str> = memory.iter().map(String::as_str).chain(["-m", "64"]).collect();
+    nodes[1] = MemoryNode::at(&nodes[1].addr.clone(), &args);
+    wait_until("the gateway enters again", || {
+        one.metric("drover_pool_reentries_total") == 1 && one.metric("drover_pool_nodes_lost") == 0
+    });
+    assert_eq!(one.stop(), 0);
+}
+
 #[test]
 fn a_service_of_memory_nodes_has_a_gateway() {
-    let server = Serving::start("race", &["--system", "race", "-p", "-1", "-t", "2"]);
+    let args = [
+        "--system",
+        "race",
+        "-p",
+        "-1",
+        "-t",
+        "2",
+        "--metrics-listen",
+        "127.0.0.1:0",
+    ];
+    let server = Serving::start("race", &args);
+    wait_until("its lease is renewed", || {
+        server.metric("drover_pool_lease_renewals_total") > 2
+    });
+    assert!(server.metric("drover_current_chunks_used") > 0);
     let mut client = connect(&server);
     assert_eq!(ask(&mut client, "set a 7 0 2\r\nhi\r\n"), "STORED\r\n");
     assert_eq!(server.ask(&["get", "a"]), (0, "hi\n".into(), String::new()));

@@ -2,6 +2,7 @@
 //! operations, and this file and [`session`] keep the thread in the pool.
 
 mod flushes;
+mod report;
 mod session;
 
 use crate::mistake::Mistake;

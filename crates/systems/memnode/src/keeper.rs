@@ -9,6 +9,7 @@
 //! ```
 //! A thread that follows brings no caches along: a restarted node has another incarnation, perhaps other roots.
 
+use crate::activity::Activity;
 use crate::client::ClientId;
 use crate::pool::{Opened, Pool, PoolError, PoolOptions};
 use drover_base::sync::{Arc, AtomicU64, Mutex, Ordering};
@@ -77,6 +78,11 @@ impl<P: Provider> Keeper<P> {
     pub fn pool(&self) -> Pool<P> {
         let pool = self.shared.pool.lock().expect("no thread panics with it");
         pool.clone().expect("it was entered")
+    }
+
+    /// What the process does in the pool.
+    pub fn activity(&self) -> &Activity {
+        &self.shared.options.activity
     }
 
     /// Changes whenever the process has entered again: [`pool`](Keeper::pool) is another one then. To be looked at between

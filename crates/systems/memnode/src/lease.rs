@@ -4,6 +4,7 @@
 //! at each node, and READs what the node says: epochs and clock. A process that cannot renew stops writing by itself
 //! before the node suspects it: [`PoolNode::may_write`](crate::PoolNode::may_write).
 
+use crate::activity::Counted;
 use crate::clients::LEASE_BYTES;
 use crate::header::{CLOCK_AT, EPOCH_AT, RECLAIM_AT, SWEEP_AT};
 use crate::pool::Pool;
@@ -104,6 +105,7 @@ impl<P: Provider> Lease<P> {
                     let clock = (word(CLOCK_AT), cpu.now());
                     node.learn(word(EPOCH_AT), word(RECLAIM_AT), clock, word(SWEEP_AT));
                     node.renewed(posted_at);
+                    self.pool.activity().add(Counted::Renewals, 1);
                 }
             }
         }

@@ -35,6 +35,7 @@
 //! Sources: `[SMART]` for chunks, roots and size classes; leases, fencing, epochs, reserve and recovery are *our choice*.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod addr;
 mod arena;
 pub mod block;
@@ -57,6 +58,7 @@ mod status;
 mod sweeps;
 mod times;
 
+pub use activity::{Activity, Counted};
 pub use addr::{Addr, NODES_MAX};
 pub use arena::{Arena, ArenaStats};
 pub use chunks::{Fill, Need};

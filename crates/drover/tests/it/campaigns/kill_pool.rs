@@ -8,7 +8,7 @@
 use crate::campaigns::journal::now;
 use crate::campaigns::{Repeat, number};
 use crate::common::drover;
-use crate::pool::{MemoryNode, with_nodes};
+use crate::pool::{MemoryNode, race_pool};
 use drover_base::{Actor, Cpu, Ns, Rng};
 use drover_control::{ControlAddr, Dial};
 use drover_kv_race::{ItemMeta, POOL_KIND, Race, RaceError, RaceOptions};
@@ -284,18 +284,8 @@ struct Bed {
 
 impl Bed {
     fn start(name: &str, repair_after_ms: &str) -> Bed {
-        let args = &["-m", "256", "--repair-after-ms", repair_after_ms];
-        let nodes = [
-            MemoryNode::start(&format!("{name}-a"), args),
-            MemoryNode::start(&format!("{name}-b"), args),
-        ];
-        let made = with_nodes(
-            "--nodes",
-            &[&nodes[0], &nodes[1]],
-            &["pool", "create", "--system", "race"],
-        );
-        assert_eq!(made.0, 0, "{}", made.2);
-        let list = format!("{},{}", nodes[0].addr, nodes[1].addr);
+        let args = ["-m", "256", "--repair-after-ms", repair_after_ms];
+        let (nodes, list) = race_pool(name, |_| args.map(str::to_owned).to_vec());
         Bed {
             members: (0..MEMBERS).map(|_| MemberProcess::start(&list)).collect(),
             verifier: Member::enter(&list),

@@ -1,6 +1,7 @@
 //! A server process that ends with the test, and the binary as a function.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -96,6 +97,31 @@ impl Serving {
     /// Starts a gateway to the pool of the nodes at `addrs`, separated by commas, at any free port.
     pub fn pool_gateway(addrs: &str, args: &[&str]) -> Serving {
         Serving::launch("--pool", addrs, &[&["-p", "-1"], args].concat(), &[])
+    }
+
+    /// What the admin port shows, which was asked for by `--metrics-listen`.
+    pub fn metrics(&self) -> String {
+        let at = self.said.split("metrics: http://").nth(1);
+        let addr = at.expect("the log names the port").split('/').next();
+        let mut stream = TcpStream::connect(addr.expect("an address")).expect("the port answers");
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        text
+    }
+
+    /// The sum of a metric's samples, whatever their labels.
+    pub fn metric(&self, name: &str) -> u64 {
+        let text = self.metrics();
+        let of_name = |line: &&str| line.split(['{', ' ']).next() == Some(name);
+        let values = text.lines().filter(of_name).map(|line| {
+            let value = line
+                .rsplit(' ')
+                .next()
+                .and_then(|value| value.parse::<f64>().ok());
+            value.expect("a number") as u64
+        });
+        values.sum()
     }
 
     fn launch(flag: &str, addr: &str, args: &[&str], envs: &[(&str, &str)]) -> Serving {

@@ -14,6 +14,7 @@
 //! a thread *follows* it.
 
 use super::flushes::Flushes;
+use super::report::Report;
 use crate::POOL_KIND;
 use crate::error::RaceError;
 use crate::ops::Access;
@@ -24,8 +25,8 @@ use drover_control::{ControlError, Dial};
 use drover_kv::{SetupError, refused};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_memnode::{
-    Arena, ClientId, ClientState, Connection, Joining, Keeper, Lease, MemoryError, Nodes, Opening, Pool,
-    PoolError, PoolNode, PoolOptions, Verdict,
+    Arena, ClientId, ClientState, Connection, Counted, Joining, Keeper, Lease, MemoryError, Nodes, Opening,
+    Pool, PoolError, PoolNode, PoolOptions, Verdict,
 };
 use drover_rt::{TaskCx, TaskId, TaskPool};
 use drover_verbs::{Context, Provider};
@@ -60,6 +61,7 @@ pub(super) struct Session<P: Provider> {
     /// Who the thread was when operations last began.
     former: ClientId,
     error: Option<SetupError>,
+    report: Report,
     ctx: Rc<P::Context>,
 }
 
@@ -156,6 +158,7 @@ impl<P: Provider> Session<P> {
             lease_at: Ns::ZERO,
             former: ClientId::NONE,
             error: None,
+            report: Report::default(),
             ctx,
         }
     }
@@ -202,6 +205,11 @@ impl<P: Provider> Session<P> {
         });
         if let State::Resting(until) = self.state {
             self.next = until;
+        }
+        if self.report.is_due(now)
+            && let Some(race) = self.live.as_ref().and_then(|live| live.race.as_ref())
+        {
+            self.report.tell(race, now);
         }
         if let Some(error) = self.access.take_corrupt() {
             self.error = Some(refused_by(error.to_string(), false));
@@ -398,6 +406,9 @@ impl<P: Provider> Session<P> {
     fn end(&mut self, tasks: &mut TaskPool<P>) {
         self.access.close();
         if let Some(live) = self.live.take() {
+            if let Some(race) = &live.race {
+                self.report.end(race);
+            }
             live.tasks.iter().for_each(|task| {
                 tasks.cancel(*task);
             });
@@ -531,7 +542,9 @@ async fn repair<P: Provider>(cx: &TaskCx<P>, race: &Race<P>, access: &Access<P>,
                 continue;
             }
             match recover(cx, race.arena(), index, race, RecoveryOptions::default()).await {
-                Ok(Recovery::Done(_)) => {
+                Ok(Recovery::Done(done)) => {
+                    let count = done.clients.len() as u64;
+                    nodes.pool().activity().add(Counted::Repairs, count);
                     *repaired = Some(epoch);
                     access.set_repaired(index, node.epoch() == epoch);
                 }

@@ -77,6 +77,8 @@ pub struct RaceStats {
     pub expired: u64,
     /// Items that were removed to make room.
     pub evicted: u64,
+    /// Looks that began anew, since what was READ was torn or has changed.
+    pub rereads: u64,
 }
 
 impl<P: Provider> Inner<P> {

@@ -147,6 +147,7 @@ impl<'a, P: Provider> Operation<'a, P> {
             let entry = self.shard.entry(self.location.directory_bits);
             (self.view.entry, self.view.old) = (entry, None);
             if !self.read_pairs(entry.subtable).await? {
+                self.count_reread();
                 continue;
             }
             match self.view.candidates.verdict(entry.depth) {
@@ -164,8 +165,15 @@ impl<'a, P: Provider> Operation<'a, P> {
         }
     }
 
+    /// What was READ is READ again.
+    #[cold]
+    pub(super) fn count_reread(&self) {
+        self.race.0.count(|stats| stats.rereads += 1);
+    }
+
     /// READs the directory, whose entry for the key is out of date.
     pub(super) async fn refresh(&self, stale: Entry) -> Result<(), RaceError> {
+        self.count_reread();
         if self.shard.entry(self.location.directory_bits) == stale {
             self.race.refresh(self.cx, self.shard).await?;
             if self.shard.entry(self.location.directory_bits) == stale {

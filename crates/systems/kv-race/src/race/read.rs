@@ -152,6 +152,7 @@ impl<P: Provider> Operation<'_, P> {
         let Ok(block) = decode_block(&buffer) else {
             // Blocks do not change, and this one was in use when the operation began.
             self.bad.bad(self.block(slot)?.0)?;
+            self.count_reread();
             return Ok(Search::Torn);
         };
         self.bad.good();
@@ -198,12 +199,14 @@ impl<P: Provider> Operation<'_, P> {
         }
         let (seen, entry) = (self.view.candidates, self.view.entry);
         if !self.read_pairs(entry.subtable).await? {
+            self.count_reread();
             return Ok(false);
         }
         let (again, old) = (self.view.candidates, &self.view.old);
         let headers = old.as_ref().map_or_else(|| seen.headers(), |old| old.1);
         let is_elsewhere = again.verdict(entry.depth) == Verdict::Elsewhere;
         if is_elsewhere || is_torn && again.headers() != headers {
+            self.count_reread();
             return Ok(false);
         }
         let again = match old {
@@ -211,6 +214,10 @@ impl<P: Provider> Operation<'_, P> {
             None => Some(again),
         };
         let is_alike = |again: Candidates| again.iter(again.matches()).eq(seen.iter(seen.matches()));
-        Ok(again.is_some_and(is_alike))
+        let is_same = again.is_some_and(is_alike);
+        if !is_same {
+            self.count_reread();
+        }
+        Ok(is_same)
     }
 }

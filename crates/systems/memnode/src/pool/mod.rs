@@ -11,6 +11,7 @@ pub use error::{BadRun, MemoryError, PoolError};
 pub use inquiry::{Inquiry, Order};
 pub use opening::{Opened, Opening, PoolOptions, check_places};
 
+use crate::activity::Activity;
 use crate::client::ClientId;
 use crate::clock::NodeClock;
 use crate::epochs::ProcessEpochs;
@@ -40,6 +41,7 @@ struct Shared<P: Provider> {
     locks: AtomicU32,
     /// `None`: the process has one thread, whose [`Lease`](crate::Lease) holds its context.
     domain: Option<P::Domain>,
+    activity: Arc<Activity>,
 }
 
 impl<P: Provider> Drop for Shared<P> {
@@ -73,19 +75,30 @@ pub struct PoolNode {
 }
 
 impl<P: Provider> Pool<P> {
-    fn new(nodes: Vec<PoolNode>, client: ClientId, domain: Option<P::Domain>) -> Pool<P> {
+    fn new(
+        nodes: Vec<PoolNode>,
+        client: ClientId,
+        domain: Option<P::Domain>,
+        activity: Arc<Activity>,
+    ) -> Pool<P> {
         let nodes = nodes.into();
         Pool(Arc::new(Shared {
             nodes,
             client,
             locks: AtomicU32::new(0),
             domain,
+            activity,
         }))
     }
 
     /// Identity of this process in the pool.
     pub fn client(&self) -> ClientId {
         self.0.client
+    }
+
+    /// What this process does in the pool.
+    pub fn activity(&self) -> &Activity {
+        &self.0.activity
     }
 
     /// Number of handles of this pool, this one included: of threads, and of the lease.

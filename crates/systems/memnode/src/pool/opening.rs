@@ -4,6 +4,7 @@
 use super::channel::Channel;
 use super::greeting::Greeting;
 use super::{Pool, PoolError, PoolNode};
+use crate::activity::Activity;
 use crate::client::ClientId;
 use crate::clients::{ClientState, decode_infos};
 use crate::clock::NodeClock;
@@ -35,6 +36,8 @@ pub struct PoolOptions {
     /// Whether the process enters at one node only, whichever that is, to repair what others left there. The other nodes are
     /// [absent](PoolNode::is_absent).
     pub alone: bool,
+    /// Where the process counts what it does.
+    pub activity: Arc<Activity>,
 }
 
 impl PoolOptions {
@@ -46,6 +49,7 @@ impl PoolOptions {
             timeout: Ns::from_s(5),
             stopped: Vec::new(),
             alone: false,
+            activity: Arc::default(),
         }
     }
 }
@@ -292,7 +296,12 @@ impl<P: Provider> Opening<P> {
         if self.options.alone {
             (nodes, queues) = self.among_absent(nodes, queues)?;
         }
-        let pool = Pool::new(nodes, self.client, self.domain.clone());
+        let pool = Pool::new(
+            nodes,
+            self.client,
+            self.domain.clone(),
+            self.options.activity.clone(),
+        );
         let lease = Lease::new(&self.ctx, pool.clone(), queues)?;
         Ok((pool, lease))
     }
