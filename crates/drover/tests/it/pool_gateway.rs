@@ -200,7 +200,7 @@ fn a_gateway_shows_what_it_does_in_its_pool() {
     let args: Vec<&str> = memory.iter().map(String::as_str).chain(["-m", "64"]).collect();
     nodes[1] = MemoryNode::at(&nodes[1].addr.clone(), &args);
     wait_until("the gateway enters again", || {
-        one.metric("drover_pool_reentries_total") == 1 && one.metric("drover_pool_nodes_lost") == 0
+        one.metric("drover_pool_reentries_total") >= 1 && one.metric("drover_pool_nodes_lost") == 0
     });
     assert_eq!(one.stop(), 0);
 }
