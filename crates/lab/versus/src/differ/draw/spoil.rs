@@ -77,6 +77,14 @@ fn forget_other_versions(command: &mut Command) {
     }
 }
 
+/// See the differences: an `ma` that has lost its word for a falling number gives no time to live.
+fn forget_times_of_growing_numbers(command: &mut Command) {
+    let falls = |word: &Piece| [&b"MD"[..], b"M-", b"Md"].iter().any(|mode| is_text(word, mode));
+    if is_text(&command.words[0], b"ma") && !command.words.iter().any(falls) {
+        command.words.retain(|word| !is_text(word, b"T1000"));
+    }
+}
+
 /// Whether a command with a plain key may create or copy an item.
 fn makes_items(command: &Command) -> bool {
     let plain = !command.words.iter().any(|word| matches!(word, Piece::Key64(_)));
@@ -121,6 +129,7 @@ impl Draw {
             _ => self.spoil_body(command),
         }
         forget_short_times(command);
+        forget_times_of_growing_numbers(command);
         if makes_items(command) {
             // See the differences: memcached forgets that such an item's key came in base64.
             command.words.retain(|word| !is_text(word, b"b"));
@@ -193,6 +202,24 @@ mod tests {
         let key = || Piece::Key64(3);
         assert_eq!(cas(&[text("md"), key(), text("b"), own.clone()]), own);
         assert_eq!(cas(&[text("md"), key(), own]), none);
+    }
+
+    #[test]
+    fn no_growing_number_gets_a_time_to_live() {
+        let left = |line: &str| {
+            let mut command = Command {
+                words: line.split(' ').map(|word| Piece::Text(word.into())).collect(),
+                gap: " ",
+                ending: "\r\n",
+                body: None,
+            };
+            forget_times_of_growing_numbers(&mut command);
+            command.words.len()
+        };
+        assert_eq!(left("ma a t D10 T1000"), 4);
+        assert_eq!(left("ma a t D10 MI T1000"), 5);
+        assert_eq!(left("ma a t D10 M- T1000"), 6);
+        assert_eq!(left("mg a t T1000"), 4);
     }
 
     #[test]
