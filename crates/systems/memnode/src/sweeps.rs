@@ -64,6 +64,11 @@ impl ThreadSweep {
         (seen != self.known.load(Ordering::Relaxed)).then_some(seen)
     }
 
+    /// The last sweep that this thread knows of.
+    pub(crate) fn reached(&self) -> u64 {
+        self.known.load(Ordering::Relaxed)
+    }
+
     /// This thread knows of `sweep`.
     pub(crate) fn reach(&self, sweep: u64) {
         self.known.store(sweep, Ordering::Release);

@@ -173,7 +173,7 @@ impl<P: Provider> Arena<P> {
         let part = &self.0.parts[addr.node()];
         match part.is_in_sweep() {
             false => part.lists.borrow_mut().free(pin.epoch(), freed),
-            true => part.free_in_sweep(pin.epoch(), freed),
+            true => part.free_in_sweep(pin.epoch(), freed, true),
         }
     }
 
@@ -182,7 +182,7 @@ impl<P: Provider> Arena<P> {
         let part = &self.0.parts[addr.node()];
         let (offset, size) = (addr.offset(), Size::of(bytes));
         if part.is_in_sweep() {
-            return part.free_in_sweep(self.0.nodes.reclaim(addr.node()), Freed { offset, size });
+            return part.free_in_sweep(self.0.nodes.reclaim(addr.node()), Freed { offset, size }, false);
         }
         let mut lists = part.lists.borrow_mut();
         match size {

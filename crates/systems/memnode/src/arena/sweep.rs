@@ -7,6 +7,7 @@ use crate::chunks::{CHUNK_BYTES, ChunkEntry, ChunkKind, ENTRY_BYTES};
 use crate::locks::Lock;
 use crate::pool::MemoryError;
 use drover_base::Ns;
+use drover_mem::Limbo;
 use drover_rt::TaskCx;
 use drover_verbs::Provider;
 use std::collections::BTreeSet;
@@ -21,14 +22,37 @@ pub(super) struct Swept {
     chunks: BTreeSet<u32>,
     /// What was freed while it was not known which chunks are swept.
     held: Vec<(u64, Freed)>,
+    /// The sweep that has ended last.
+    past: Option<Past>,
+}
+
+/// A sweep that has ended. Operations that began before that was noticed may have unlinked pieces before the mark pass came by:
+/// what they free was found free by the client that swept.
+#[derive(Debug)]
+struct Past {
+    /// Its chunks; `None`: this thread did not know them, so they may be any.
+    chunks: Option<BTreeSet<u32>>,
+    /// Epoch in which its end was noticed.
+    epoch: u64,
+}
+
+impl Past {
+    /// Whether the client that swept may have what an operation frees that began in `epoch`.
+    fn took(&self, epoch: u64, freed: &Freed) -> bool {
+        let chunk = chunk_of(freed.offset);
+        epoch <= self.epoch && self.chunks.as_ref().is_none_or(|chunks| chunks.contains(&chunk))
+    }
 }
 
 impl Part {
-    /// Takes a freed piece while a sweep is under way.
+    /// Takes a freed piece while a sweep is under way, or has just ended; `was_linked`: others may have seen it.
     #[cold]
-    pub(super) fn free_in_sweep(&self, epoch: u64, freed: Freed) {
+    pub(super) fn free_in_sweep(&self, epoch: u64, freed: Freed, was_linked: bool) {
         let mut swept = self.swept.borrow_mut();
-        if self.sweep.unknown().is_some() {
+        let past = swept.past.as_ref().filter(|_| was_linked);
+        if past.is_some_and(|past| past.took(epoch, &freed)) {
+            // Otherwise two clients would use it.
+        } else if self.sweep.unknown().is_some() {
             swept.held.push((epoch, freed));
         } else if !swept.chunks.contains(&chunk_of(freed.offset)) {
             self.lists.borrow_mut().free(epoch, freed);
@@ -80,6 +104,7 @@ impl<P: Provider> Arena<P> {
     pub async fn keep_up(&self, cx: &TaskCx<P>, node: usize) -> Result<(), MemoryError> {
         let part = &self.0.parts[node];
         let Some(sweep) = part.sweep.unknown() else {
+            self.forget_past(node);
             return Ok(());
         };
         let Some(_refill) = Refill::begin(&part.refilling) else {
@@ -100,15 +125,39 @@ impl<P: Provider> Arena<P> {
         }
         self.forget(node, |chunk| chunks.contains(&chunk));
         let mut swept = part.swept.borrow_mut();
+        let before = std::mem::replace(&mut swept.chunks, chunks);
+        if sweep % 2 == 0 {
+            let was_known = part.sweep.reached() == sweep.wrapping_sub(1);
+            swept.past = Some(Past {
+                chunks: was_known.then_some(before),
+                epoch: self.0.nodes.pin(node).epoch(),
+            });
+        }
         for (epoch, freed) in std::mem::take(&mut swept.held) {
-            if !chunks.contains(&chunk_of(freed.offset)) {
+            let is_taken = swept.past.as_ref().is_some_and(|past| past.took(epoch, &freed));
+            if !is_taken && !swept.chunks.contains(&chunk_of(freed.offset)) {
                 part.lists.borrow_mut().free(epoch, freed);
             }
         }
-        part.in_sweep.set(!chunks.is_empty());
-        swept.chunks = chunks;
+        part.in_sweep
+            .set(!swept.chunks.is_empty() || swept.past.is_some());
         part.sweep.reach(sweep);
         Ok(())
+    }
+
+    /// Forgets the last sweep once no operation is left that began before its end was noticed.
+    fn forget_past(&self, node: usize) {
+        let part = &self.0.parts[node];
+        let mut swept = part.swept.borrow_mut();
+        let reclaim = self.0.nodes.reclaim(node);
+        if swept
+            .past
+            .as_ref()
+            .is_some_and(|past| past.epoch + Limbo::<()>::LAG <= reclaim)
+        {
+            swept.past = None;
+            part.in_sweep.set(!swept.chunks.is_empty());
+        }
     }
 
     /// What each thread of a process should do in the background, as a task that never ends: takes notice of sweeps, and
