@@ -203,7 +203,7 @@ struct NativeService {
     facts: &'static Facts,
     began: Ns,
     device: AskDevice,
-    /// Of its gateway.
+    /// Asks what the gateway in front of it does in its pool, if there is one.
     member: Option<AskMember>,
 }
 

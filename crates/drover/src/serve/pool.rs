@@ -151,7 +151,6 @@ impl<P: Provider<Cpu = NativeCpu>> Member<P> {
         };
         Ok(Entrants {
             workers: Box::new(Gateways::start(settings, to, sockets, on_core, files)?),
-            member: ask_member(&self.keeper),
             keeper: self.keeper,
         })
     }
@@ -173,7 +172,6 @@ fn open<P: Provider<Cpu = NativeCpu>>(keeper: &Arc<Keeper<P>>, race: RaceOptions
 /// A gateway that runs, and its process's place in the pool.
 pub(super) struct Entrants<P: Provider> {
     workers: Box<Gateways>,
-    member: AskMember,
     keeper: Arc<Keeper<P>>,
 }
 
@@ -216,7 +214,7 @@ impl<P: Provider> Source for Entrants<P> {
     }
 
     fn member(&self) -> Option<MemberSnapshot> {
-        (self.member)()
+        ask_member(&self.keeper)()
     }
 }
 

@@ -115,7 +115,7 @@ impl Errand {
         true
     }
 
-    /// Of a `flush_all` the second in which all goes (0: now).
+    /// The second in which all goes, if this is a `flush_all`; 0: now.
     pub(crate) fn flush_at_s(&self) -> Option<u32> {
         self.flush_at_s
     }
