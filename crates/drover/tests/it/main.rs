@@ -2,6 +2,7 @@
 
 mod bench;
 mod campaigns;
+mod capacity;
 mod cli;
 mod common;
 mod devices;
