@@ -7,11 +7,11 @@
 mod bed;
 
 use bed::HerdBed;
-use drover_testkit::beds::devices::{self, Devices, FaultyDevices, Rules};
+use drover_testkit::beds::devices::{self, Devices, Rules};
 use std::process::ExitCode;
 
 const CALM: Rules = drover_testkit::kv_calm_rules!(kv_conformance_table, HerdBed<Devices>);
-const FAULTY: Rules = drover_testkit::kv_fault_rules!(kv_conformance_table, HerdBed<FaultyDevices>);
+const FAULTY: Rules = drover_testkit::kv_fault_rules!(kv_conformance_table, HerdBed<Devices>);
 
 fn main() -> ExitCode {
     let devices: Vec<String> = std::env::args().skip(1).collect();

@@ -6,7 +6,7 @@
 use drover_kv::{ShardedJob, ShardedSystem, SystemTable as _};
 use drover_systems::System;
 use drover_testkit::beds::ShardsBed;
-use drover_testkit::beds::devices::{self, Devices, FaultyDevices, Rules};
+use drover_testkit::beds::devices::{self, Devices, Rules};
 use std::marker::PhantomData;
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ struct Suite<S>(PhantomData<S>);
 
 impl<S: ShardedSystem> Suite<S> {
     const CALM: Rules = drover_testkit::kv_calm_rules!(kv_conformance_table, ShardsBed<S, Devices>);
-    const FAULTY: Rules = drover_testkit::kv_fault_rules!(kv_conformance_table, ShardsBed<S, FaultyDevices>);
+    const FAULTY: Rules = drover_testkit::kv_fault_rules!(kv_conformance_table, ShardsBed<S, Devices>);
 }
 
 struct RulesOf;

@@ -3,6 +3,7 @@
 
 use super::late::{LATE_DEPTH, LateQueue, PIECE_BYTES};
 use super::options::Counters;
+use super::results::Results;
 use super::{FaultCounts, FaultOptions, Faulty, FaultyCq, FaultyQp, FaultySrq};
 use drover_base::{Cpu, Ns, Rng};
 use drover_mem::{AllocError, BufferPool, PageWish, Region};
@@ -145,6 +146,7 @@ impl<P: Provider> FaultyDevice<P> {
             late: RefCell::new(LateQueue::new(pool)),
             regions: RefCell::default(),
             standing_in: RefCell::default(),
+            results: RefCell::default(),
         };
         Ok(FaultyContext {
             inner,
@@ -179,6 +181,8 @@ pub(super) struct Shared<P: Provider> {
     regions: RefCell<BTreeMap<u32, (Region, usize)>>,
     /// Signaled SENDs over UC that were replaced by a WRITE without effect.
     pub(super) standing_in: RefCell<Vec<(Qpn, WrId)>>,
+    /// What is outstanding over RC, if results are checked.
+    pub(super) results: RefCell<BTreeMap<Qpn, Results>>,
 }
 
 impl<P: Provider> Shared<P> {
@@ -193,6 +197,11 @@ impl<P: Provider> Shared<P> {
             Payload::Region(sge) => self.bytes_at(&[sge]),
             Payload::Gather { start, count } => self.bytes_at(list.sges(start, count)),
         }
+    }
+
+    /// The region with this local key.
+    pub(super) fn region(&self, lkey: u32) -> Option<Region> {
+        Some(self.regions.borrow().get(&lkey)?.0.clone())
     }
 
     fn bytes_at(&self, sges: &[Sge]) -> Vec<u8> {

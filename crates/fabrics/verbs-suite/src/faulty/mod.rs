@@ -41,11 +41,13 @@ mod late;
 mod options;
 mod qp;
 mod queues;
+mod results;
 
 pub use context::{FaultyContext, FaultyDevice, FaultyDomain, FaultyMr};
 pub use options::{FaultCounts, FaultOptions};
 pub use qp::FaultyQp;
 pub use queues::{FaultyCq, FaultySrq};
+pub use results::lost_results;
 
 use drover_verbs::Provider;
 use std::marker::PhantomData;

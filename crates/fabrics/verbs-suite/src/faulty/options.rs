@@ -37,6 +37,10 @@ pub struct FaultOptions {
     /// Maximum wait of a late message in time; each message draws from zero to this. It is delivered at the first post,
     /// poll or park when both waits are over.
     pub late_max: Ns,
+    /// Whether a READ or an atomic over RC that completes without its result ends its thread by a panic, which
+    /// [`lost_results`](super::lost_results) counts: a fault of the device. The last 8 bytes of where the result goes are
+    /// overwritten before.
+    pub checks_results: bool,
     /// A deliberate bug, to test the tests: late WRITEs are split into lines, each of which may be lost separately,
     /// although a WRITE of up to [`Caps::mtu_bytes`] arrives either whole or not at all.
     pub splits_late: bool,
@@ -56,6 +60,7 @@ impl FaultOptions {
             rc_break: 0.0,
             late_polls_max: 64,
             late_max: Ns::ZERO,
+            checks_results: false,
             splits_late: false,
         }
     }

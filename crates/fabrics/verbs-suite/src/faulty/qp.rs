@@ -251,6 +251,26 @@ impl<P: Provider> QueuePair<Faulty<P>> for FaultyQp<P> {
     }
 
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {
+        if self.kind != QpKind::Rc || !self.shared.options.checks_results {
+            return self.post(cpu, list);
+        }
+        let requests = self.shared.mark_results(list);
+        let posted = self.post(cpu, list);
+        let accepted = posted
+            .as_ref()
+            .map_or_else(|error| error.accepted, |()| list.len());
+        self.shared
+            .expect_results(self.qpn(), requests.into_iter().take(accepted));
+        posted
+    }
+
+    fn post_recv(&mut self, cpu: &P::Cpu, list: &RecvList) -> Result<(), PostError> {
+        self.inner.borrow_mut().post_recv(cpu, list)
+    }
+}
+
+impl<P: Provider> FaultyQp<P> {
+    fn post(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {
         self.shared.late.borrow_mut().step(cpu);
         let options = &self.shared.options;
         let possible = match self.kind {
@@ -263,16 +283,13 @@ impl<P: Provider> QueuePair<Faulty<P>> for FaultyQp<P> {
             QpKind::Uc | QpKind::Ud => self.post_unreliably(cpu, list),
         }
     }
-
-    fn post_recv(&mut self, cpu: &P::Cpu, list: &RecvList) -> Result<(), PostError> {
-        self.inner.borrow_mut().post_recv(cpu, list)
-    }
 }
 
 impl<P: Provider> Drop for FaultyQp<P> {
     fn drop(&mut self) {
         let qpn = self.inner.borrow().qpn();
         self.shared.late.borrow_mut().forget(qpn);
+        self.shared.results.borrow_mut().remove(&qpn);
         self.shared
             .standing_in
             .borrow_mut()

@@ -17,7 +17,9 @@ pub struct FaultyCq<P: Provider> {
 impl<P: Provider> CompletionQueue<Faulty<P>> for FaultyCq<P> {
     fn poll(&mut self, cpu: &P::Cpu, wcs: &mut [Wc]) -> usize {
         if !self.shared.options.any() {
-            return self.inner.poll(cpu, wcs);
+            let count = self.inner.poll(cpu, wcs);
+            self.check(&wcs[..count]);
+            return count;
         }
         self.shared.late.borrow_mut().step(cpu);
         let mut kept = 0;
@@ -38,7 +40,16 @@ impl<P: Provider> CompletionQueue<Faulty<P>> for FaultyCq<P> {
                 kept += 1;
             }
         }
+        self.check(&wcs[..kept]);
         kept
+    }
+}
+
+impl<P: Provider> FaultyCq<P> {
+    fn check(&self, wcs: &[Wc]) {
+        if self.shared.options.checks_results {
+            wcs.iter().for_each(|wc| self.shared.check_results(wc));
+        }
     }
 }
 
