@@ -140,14 +140,14 @@ const SCENARIOS: &[Scenario] = &[
         network: Network::Wire { loss: 0 },
         programs: &[Program::Drover],
         script: include_str!("scripts/doctor.sh"),
-        seconds: 20,
+        seconds: 60,
     },
     Scenario {
         name: "drover-devices",
         network: Network::Wire { loss: 0 },
         programs: &[Program::Drover],
         script: include_str!("scripts/devices.sh"),
-        seconds: 20,
+        seconds: 60,
     },
     Scenario {
         name: "perf-kinds",
