@@ -47,10 +47,10 @@ impl<P: Provider> Repair<P> for Roots {
         cx: &TaskCx<P>,
         nodes: &Nodes<P>,
         _: usize,
-        dead: ClientId,
+        dead: &[ClientId],
     ) -> Result<(), MemoryError> {
         let word = root(cx, nodes, LOCK).await?;
-        match Lock::from_bits(word).is_mine(dead) {
+        match dead.contains(&Lock::from_bits(word).owner()) {
             true => set_root(cx, nodes, LOCK, word, 0).await,
             false => Ok(()),
         }
@@ -282,7 +282,7 @@ fn a_number_that_a_node_still_knows_is_not_given_away() {
 struct Nothing;
 
 impl<P: Provider> Repair<P> for Nothing {
-    async fn repair(&self, _: &TaskCx<P>, _: &Nodes<P>, _: usize, _: ClientId) -> Result<(), MemoryError> {
+    async fn repair(&self, _: &TaskCx<P>, _: &Nodes<P>, _: usize, _: &[ClientId]) -> Result<(), MemoryError> {
         Ok(())
     }
 
