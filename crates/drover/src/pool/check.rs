@@ -192,7 +192,7 @@ impl<P: Provider> Repair<P> for Counting<P> {
         cx: &TaskCx<P>,
         nodes: &Nodes<P>,
         node: usize,
-        dead: ClientId,
+        dead: &[ClientId],
     ) -> Result<(), MemoryError> {
         self.race.repair(cx, nodes, node, dead).await
     }

@@ -44,9 +44,12 @@ pub trait CalmCluster {
 const PROBE_MAX: Ns = Ns::from_ms(200);
 /// Time after which the last replies are forgotten.
 const REST: Ns = Ns::from_ms(5);
-/// For this time every core is checked to be idle, as often as this at most ...
+/// For this time every core is checked to be idle, as often as this at most. Clients of memory nodes may be repairing what dead ones
+/// have left: at each node one walk for all of them and a sweep, which waits for about a dozen renewals of all leases, 2.5 ms apart
+/// meanwhile. So half a second is three times what four nodes take one after the other. A repair of each dead client by itself
+/// took longer, and was a defect ...
 const WATCHED: Ns = Ns::from_ms(10);
-const WATCHES: usize = 400;
+const WATCHES: usize = 50;
 /// ... which means at most one step per this interval.
 const REST_MIN: Ns = Ns::from_us(5);
 

@@ -94,15 +94,15 @@ impl<P: Provider> Race<P> {
         Ok(cx.sync().await?.value(ticket) == from.bits())
     }
 
-    /// Releases the lock of a search by `dead`, which left nothing half done.
+    /// Releases the lock of a search by one of `dead`, which left nothing half done.
     pub(super) async fn end_search(
         &self,
         cx: &TaskCx<P>,
         shard: &Shard,
-        dead: ClientId,
+        dead: &[ClientId],
     ) -> Result<(), RaceError> {
         let (lock, ..) = self.read_tail(cx, shard).await?;
-        if lock.is_mine(dead) {
+        if dead.contains(&lock.owner()) {
             self.change_lock(cx, shard, lock, Lock::FREE).await?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! [`Repair`]: what a dead client leaves in tables: splits that it has begun, entries that it has not confirmed, and
+//! [`Repair`]: what dead clients leave in tables: splits that they have begun, entries that they have not confirmed, and
 //! blocks that no slot leads to.
 
 use super::directory::read_directory;
@@ -29,7 +29,7 @@ impl<P: Provider> Repair<P> for Race<P> {
         cx: &TaskCx<P>,
         _: &Nodes<P>,
         node: usize,
-        dead: ClientId,
+        dead: &[ClientId],
     ) -> Result<(), MemoryError> {
         let repaired = async {
             for shard in self.shards_of(node) {
@@ -69,13 +69,13 @@ fn memory_error(node: usize, error: RaceError) -> MemoryError {
 }
 
 impl<P: Provider> Race<P> {
-    /// Removes the tentative entries of `dead`. Readers ignore them, and an insert of the same key would remove them; but
+    /// Removes the tentative entries of the clients `dead`. Readers ignore them, and an insert of the same key would remove them; but
     /// until one comes they keep a slot and a block.
     async fn clear_unconfirmed(
         &self,
         cx: &TaskCx<P>,
         shard: &Shard,
-        dead: ClientId,
+        dead: &[ClientId],
     ) -> Result<(), RaceError> {
         let _pin = self.nodes().pin(shard.node);
         let mut walk = Walk::default();
@@ -95,7 +95,7 @@ impl<P: Provider> Race<P> {
                 .locate(Addr::new(shard.node, block.addr), block.bytes())?;
             let ticket = cx.read(at.peer, cx.buffer(block.bytes())?, at.remote)?;
             let bytes = cx.sync().await?.take(ticket);
-            if decode_block(&bytes).is_ok_and(|block| block.meta.owner == dead) {
+            if decode_block(&bytes).is_ok_and(|block| dead.contains(&block.meta.owner)) {
                 let slot_at = Addr::new(shard.node, offset);
                 let at = self.nodes().locate_to_write(cx, slot_at, 8)?;
                 cx.cas(at.peer, at.remote, slot.word(), Slot::EMPTY.word())?;

@@ -30,11 +30,14 @@ impl<P: Provider> Operation<'_, P> {
         let division = division.filter(|_| entry.depth < self.shard.header.depth_max);
         let division = division.ok_or(RaceError::TableFull)?;
         let mut splitter = self.race.splitter(self.cx, self.shard);
-        if !splitter.try_lock(Lock::Subtable(division.suffix()), None).await? {
+        if !splitter
+            .try_lock(Lock::Subtable(division.suffix()), TakeFrom::Nobody)
+            .await?
+        {
             self.wait().await?;
             return self.refresh(entry).await;
         }
-        let split = splitter.run(Split::new(division), None).await;
+        let split = splitter.run(Split::new(division), TakeFrom::Nobody).await;
         if split.is_err() {
             self.race.0.has_left_locks.set(true);
         }
@@ -50,21 +53,21 @@ impl<P: Provider> Operation<'_, P> {
 }
 
 impl<P: Provider> Race<P> {
-    /// Finishes the splits that `dead` has left.
+    /// Finishes the splits that the clients `dead` have left.
     pub(super) async fn resume(
         &self,
         cx: &TaskCx<P>,
         shard: &Shard,
-        dead: ClientId,
+        dead: &[ClientId],
     ) -> Result<(), RaceError> {
         let _pin = self.nodes().pin(shard.node);
         let mut splitter = self.splitter(cx, shard);
         for first in (0..1 << shard.header.depth_max).step_by(LOCKS) {
             for (suffix, word) in (first..).zip(splitter.read_locks(first).await?) {
                 let lock = Lock::Subtable(suffix);
-                if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
+                if dead.contains(&word.owner()) && splitter.try_lock(lock, TakeFrom::Dead).await? {
                     self.0.count(|stats| stats.resumed += 1);
-                    let resumed = splitter.run(Split::resume(suffix), Some(dead)).await;
+                    let resumed = splitter.run(Split::resume(suffix), TakeFrom::Dead).await;
                     if resumed.is_err() {
                         self.0.has_left_locks.set(true);
                     }
@@ -102,6 +105,16 @@ impl<P: Provider> Race<P> {
     }
 }
 
+/// From whom a split takes locks that are held.
+#[derive(Clone, Copy)]
+enum TakeFrom {
+    Nobody,
+    /// From any client that was shut out, also where another one's split is resumed: of two clients that have died one may have the
+    /// directory's lock, for which the other one's split waits. Whatever the directory's changes had come to, both can be resumed in
+    /// any order.
+    Dead,
+}
+
 /// A client that splits a subtable, whose lock it has.
 struct Splitter<'a, P: Provider> {
     race: &'a Race<P>,
@@ -132,12 +145,12 @@ impl<P: Provider> Splitter<'_, P> {
         self.addr(self.shard.table + offset)
     }
 
-    /// Carries out `split` to its end. `dead`: the client in whose place this one acts.
-    async fn run(&mut self, mut split: Split, dead: Option<ClientId>) -> Result<Outcome, RaceError> {
+    /// Carries out `split` to its end.
+    async fn run(&mut self, mut split: Split, from: TakeFrom) -> Result<Outcome, RaceError> {
         loop {
             match split.step() {
                 Step::Acquire(lock) => {
-                    while !self.try_lock(lock, dead).await? {
+                    while !self.try_lock(lock, from).await? {
                         self.cx.sleep(self.race.0.options.wait).await;
                     }
                     split.done();
@@ -196,8 +209,8 @@ impl<P: Provider> Splitter<'_, P> {
             .collect())
     }
 
-    /// Takes a lock that is free, or that `dead` has left. It is never taken from a client that may be alive.
-    async fn try_lock(&self, lock: Lock, dead: Option<ClientId>) -> Result<bool, RaceError> {
+    /// Takes a lock that is free, or that a dead client has left. It is never taken from a client that may be alive.
+    async fn try_lock(&self, lock: Lock, from: TakeFrom) -> Result<bool, RaceError> {
         let own = self.race.nodes().pool().new_lock();
         let mut expect = locks::Lock::FREE;
         loop {
@@ -216,12 +229,21 @@ impl<P: Provider> Splitter<'_, P> {
                 return Ok(true);
             }
             let holder = locks::Lock::from_bits(was);
-            match dead {
-                Some(dead) if holder.is_mine(dead) && expect.is_free() => expect = holder,
-                None if self.race.makes(Mistake::StealsLocks) && self.is_old(holder) => expect = holder,
-                _ => return Ok(false),
+            let may_take = match from {
+                TakeFrom::Dead => self.is_dead(holder).await?,
+                TakeFrom::Nobody => self.race.makes(Mistake::StealsLocks) && self.is_old(holder),
+            };
+            if !may_take {
+                return Ok(false);
             }
+            expect = holder;
         }
+    }
+
+    /// Whether the client that has a lock is dead.
+    async fn is_dead(&self, holder: locks::Lock) -> Result<bool, RaceError> {
+        let (nodes, node) = (self.race.nodes(), self.shard.node);
+        Ok(nodes.owner_is_dead(self.cx, node, holder).await?)
     }
 
     /// Whether this thread has found `holder` four times in a row: for a client that steals locks.

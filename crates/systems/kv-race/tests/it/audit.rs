@@ -8,6 +8,7 @@ use drover_memnode::ClientId;
 use drover_memnode::block::decode_block;
 use drover_memnode::chunks::{CHUNK_BYTES, ChunkEntry, ChunkKind};
 use drover_memnode::header::{HEADER_BYTES, Header};
+use drover_memnode::locks::Lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
@@ -39,9 +40,7 @@ fn word(region: &Region, offset: u64) -> u64 {
 /// If a lock is held, an entry is locked, a bucket is pending, a slot is tentative, frozen or bad, or its block is none.
 pub fn audit(region: &Region) -> Audit {
     let header = Header::decode(&bytes(region, 0, HEADER_BYTES), region.len() as u64).expect("a header");
-    let table = header.roots[TABLE_ROOT];
-    let own = bytes(region, table, TABLE_HEADER_BYTES);
-    let own = TableHeader::decode(own.first_chunk().expect("as long")).expect("a table");
+    let (table, own) = table_of(region);
     let directory = Directory::from_bytes(&bytes(region, table, own.table_bytes())).expect("a directory");
     assert!(!directory.global().doubling, "the directory is being doubled");
     let locks = (0..1u32 << own.depth_max).map(|suffix| own.subtable_lock(suffix));
@@ -93,6 +92,28 @@ pub fn audit(region: &Region) -> Audit {
         depth: directory.global().depth,
         header,
     }
+}
+
+/// Lets the client that took `lock` hold the lock of the directory.
+pub fn hold_directory(region: &Region, lock: Lock) {
+    let (table, own) = table_of(region);
+    let at = (table + own.directory_lock()) as usize;
+    region.store_u64(at, lock.bits(), Ordering::Relaxed);
+}
+
+/// Number of locks of subtables that are held.
+pub fn splits_under_way(region: &Region) -> usize {
+    let (table, own) = table_of(region);
+    let locks = (0..1u32 << own.depth_max).map(|suffix| word(region, table + own.subtable_lock(suffix)));
+    locks.filter(|lock| *lock != 0).count()
+}
+
+fn table_of(region: &Region) -> (u64, TableHeader) {
+    let header = Header::decode(&bytes(region, 0, HEADER_BYTES), region.len() as u64).expect("a header");
+    let table = header.roots[TABLE_ROOT];
+    let own = bytes(region, table, TABLE_HEADER_BYTES);
+    let own = TableHeader::decode(own.first_chunk().expect("as long")).expect("a table");
+    (table, own)
 }
 
 /// Offset of the only slot in use, of a table with one key.

@@ -224,3 +224,90 @@ impl<P: Provider> Arena<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::lists::{Lists, Size};
+    use crate::chunks::{ChunkStack, Supply};
+    use crate::classes::Class;
+    use crate::sweeps::ProcessSweeps;
+    use drover_base::sync::Arc;
+    use std::cell::{Cell, RefCell};
+
+    const SWEPT: u64 = 5;
+    const OTHER: u64 = 6;
+
+    /// A block of 64 bytes in this chunk.
+    fn block(chunk: u64) -> Freed {
+        Freed {
+            offset: chunk * CHUNK_BYTES as u64 + 128,
+            size: Size::of(64),
+        }
+    }
+
+    /// A part whose thread noticed in epoch 20 that a sweep of chunk `SWEPT` had ended; `knew`: it had noticed the sweep before.
+    fn after_a_sweep(knew: bool) -> Part {
+        let past = Past {
+            chunks: knew.then(|| BTreeSet::from([SWEPT as u32])),
+            epoch: 20,
+        };
+        let supply = Supply {
+            chunk_count: 8,
+            bump: 8,
+            stack: ChunkStack::default(),
+        };
+        Part {
+            lists: RefCell::new(Lists::default()),
+            supply: Cell::new(supply),
+            versions: RefCell::new(0..0),
+            refilling: Cell::new(false),
+            sweep: Arc::new(ProcessSweeps::new(2)).thread(),
+            in_sweep: Cell::new(true),
+            swept: RefCell::new(Swept {
+                past: Some(past),
+                ..Swept::default()
+            }),
+            recovery: Cell::new(Lock::FREE),
+            is_adopting: Cell::new(false),
+        }
+    }
+
+    /// Whether the thread may use `freed` again, ever.
+    fn is_kept(part: &Part, freed: Freed) -> bool {
+        let class = Class::of(64).expect("a class");
+        part.lists.borrow_mut().take(class, u64::MAX) == Some(freed.offset)
+    }
+
+    /// The client that swept may have found a block free that was unlinked before the mark pass came by, and the operation that unlinked
+    /// it may free it when the end of the sweep was noticed already: it must not be used by both. Only the next sweep finds it if nobody
+    /// has it.
+    #[test]
+    fn a_block_unlinked_before_the_end_of_a_sweep_was_noticed_is_left_to_the_next_one() {
+        for (chunk, began, knew, may_keep) in [
+            (SWEPT, 19, true, false),
+            (SWEPT, 20, true, false),
+            // It began when the sweep was over.
+            (SWEPT, 21, true, true),
+            // Nobody looked at this chunk.
+            (OTHER, 20, true, true),
+            // It may be one of those that were swept.
+            (OTHER, 20, false, false),
+            (OTHER, 21, false, true),
+        ] {
+            let part = after_a_sweep(knew);
+            part.free_in_sweep(began, block(chunk), true);
+            let what = format!("chunk {chunk}, began in epoch {began}, knew of the sweep: {knew}");
+            assert_eq!(is_kept(&part, block(chunk)), may_keep, "{what}");
+        }
+    }
+
+    /// The mark pass waited for operations that had a block which they had not linked yet, so this one was got later, of a chunk that was
+    /// not swept.
+    #[test]
+    fn a_block_that_was_never_linked_is_kept() {
+        let part = after_a_sweep(false);
+        part.free_in_sweep(20, block(OTHER), false);
+        assert!(is_kept(&part, block(OTHER)));
+    }
+}

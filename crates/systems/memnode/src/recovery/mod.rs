@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! lock       the node's recovery lock: free, or of an owner that was fenced
-//! repair     each structure releases the dead client's locks and finishes or undoes what it had begun
+//! repair     each structure releases the dead clients' locks and finishes or undoes what they had begun
 //! sweep      chunks of dead owners are marked as swept; all threads of all clients forget what they hold of them
 //! wait       three epochs: no operation is left that began before, so each block is linked or free
 //! visit      each structure names the blocks that it reaches; the others are free
@@ -28,16 +28,18 @@ use sweep::Sweep;
 
 /// What a structure, or all structures of a pool, must do about dead clients. All of it may be done again.
 pub trait Repair<P: Provider> {
-    /// Finishes or undoes what `dead` had begun at node `node`, and releases its locks. Nothing of `dead` lands any more.
+    /// Finishes or undoes what each client of `dead` had begun at node `node`, and releases its locks. Nothing of these clients lands
+    /// any more. They come all at once because there may be hundreds, and operations wait for their locks: a walk over a structure
+    /// for each of them would take seconds.
     ///
     /// # Errors
-    /// [`MemoryError`] if it cannot be finished now; it is then tried again later.
+    /// [`MemoryError`] if it cannot be finished now; it is then tried again later, for all of them.
     fn repair(
         &self,
         cx: &TaskCx<P>,
         nodes: &Nodes<P>,
         node: usize,
-        dead: ClientId,
+        dead: &[ClientId],
     ) -> impl Future<Output = Result<(), MemoryError>>;
 
     /// Calls `mark` with address and length of each piece of memory of node `node` that is in use. Others may operate
@@ -145,8 +147,8 @@ async fn under_lock<P: Provider, R: Repair<P>>(
     }
     for &client in &dead {
         tracing::info!(%client, node, "repairing what a dead client left");
-        repair.repair(cx, nodes, node, client).await?;
     }
+    repair.repair(cx, nodes, node, &dead).await?;
     let mut sweep = Sweep::begin(cx, arena, node, &dead).await?;
     if !sweep.wait(options.patience).await? {
         return Ok(Recovery::Unready);

@@ -3,6 +3,7 @@
 mod allocation;
 mod entering;
 mod epochs;
+mod given_back;
 mod leases;
 mod no_allocation;
 mod random_tables;

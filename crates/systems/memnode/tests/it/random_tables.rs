@@ -11,7 +11,7 @@ use drover_verbs::Provider;
 struct Nothing;
 
 impl<P: Provider> Repair<P> for Nothing {
-    async fn repair(&self, _: &TaskCx<P>, _: &Nodes<P>, _: usize, _: ClientId) -> Result<(), MemoryError> {
+    async fn repair(&self, _: &TaskCx<P>, _: &Nodes<P>, _: usize, _: &[ClientId]) -> Result<(), MemoryError> {
         Ok(())
     }
 

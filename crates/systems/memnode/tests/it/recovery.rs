@@ -14,21 +14,21 @@ use std::collections::BTreeSet;
 on_pool_fabrics! { a_dead_process_leaves_nothing_behind a_node_is_repaired_by_who_entered_it_alone }
 
 /// A structure: a lock in root 0, blocks of 64 bytes linked by roots 16 to 47, a long one by root 48.
-struct Roots;
+pub struct Roots;
 const LOCK: usize = 0;
 const FIRST: usize = 16;
 const COUNT: usize = 32;
-const LONG: usize = 48;
-const LONG_BYTES: usize = 40_000;
+pub const LONG: usize = 48;
+pub const LONG_BYTES: usize = 40_000;
 
-async fn root<P: Provider>(cx: &TaskCx<P>, nodes: &Nodes<P>, index: usize) -> Result<u64, MemoryError> {
+pub async fn root<P: Provider>(cx: &TaskCx<P>, nodes: &Nodes<P>, index: usize) -> Result<u64, MemoryError> {
     let at = nodes.root(0, index);
     let ticket = cx.read(at.peer, cx.buffer(8)?, at.remote)?;
     let bytes = cx.sync().await?.take(ticket);
     Ok(u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes")))
 }
 
-async fn set_root<P: Provider>(
+pub async fn set_root<P: Provider>(
     cx: &TaskCx<P>,
     nodes: &Nodes<P>,
     index: usize,
@@ -47,10 +47,10 @@ impl<P: Provider> Repair<P> for Roots {
         cx: &TaskCx<P>,
         nodes: &Nodes<P>,
         _: usize,
-        dead: ClientId,
+        dead: &[ClientId],
     ) -> Result<(), MemoryError> {
         let word = root(cx, nodes, LOCK).await?;
-        match Lock::from_bits(word).is_mine(dead) {
+        match dead.contains(&Lock::from_bits(word).owner()) {
             true => set_root(cx, nodes, LOCK, word, 0).await,
             false => Ok(()),
         }
@@ -111,7 +111,7 @@ fn recovered<F: Fabric>(bed: &Bed<F>, thread: &Thread<F::P>, options: RecoveryOp
     })
 }
 
-fn wait_until_dead<F: Fabric>(bed: &Bed<F>, thread: &Thread<F::P>, lock: Lock) {
+pub fn wait_until_dead<F: Fabric>(bed: &Bed<F>, thread: &Thread<F::P>, lock: Lock) {
     bed.run(thread, move |cx, nodes, _| async move {
         while !nodes.owner_is_dead(&cx, 0, lock).await.expect("a READ") {
             cx.sleep(Ns::from_us(50)).await;
@@ -282,7 +282,7 @@ fn a_number_that_a_node_still_knows_is_not_given_away() {
 struct Nothing;
 
 impl<P: Provider> Repair<P> for Nothing {
-    async fn repair(&self, _: &TaskCx<P>, _: &Nodes<P>, _: usize, _: ClientId) -> Result<(), MemoryError> {
+    async fn repair(&self, _: &TaskCx<P>, _: &Nodes<P>, _: usize, _: &[ClientId]) -> Result<(), MemoryError> {
         Ok(())
     }
 

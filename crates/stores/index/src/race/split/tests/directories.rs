@@ -6,28 +6,29 @@ use crate::race::split::Lock;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A directory in memory, and the subtables that it should lead to, by depth and suffix.
+/// A directory in memory, and the splits that have come to their end.
 struct Shard {
     global: GlobalDepth,
     entries: Vec<u64>,
-    subtables: BTreeMap<(u8, u32), u64>,
+    divisions: Vec<Division>,
     allocated: u64,
 }
 
+/// Address of the first subtable.
+const FIRST: u64 = 64;
+
 impl Shard {
     fn new() -> Shard {
-        let subtable = 64;
-        let (depth, locked) = (0, false);
         let first = Entry {
-            subtable,
-            depth,
-            locked,
+            subtable: FIRST,
+            depth: 0,
+            locked: false,
         };
         Shard {
             global: GlobalDepth::default(),
             entries: vec![first.word(); 1],
-            subtables: BTreeMap::from([((0, 0), subtable)]),
-            allocated: subtable,
+            divisions: Vec::new(),
+            allocated: FIRST,
         }
     }
 
@@ -93,7 +94,7 @@ impl Shard {
                 Step::ClearBuckets { .. } => split.done(),
                 Step::Finished(outcome) => {
                     if outcome == Outcome::Split {
-                        self.divide(split.division().expect("known"));
+                        self.divisions.push(split.division().expect("known"));
                     }
                     return Some(outcome);
                 }
@@ -101,22 +102,30 @@ impl Shard {
         }
     }
 
-    fn divide(&mut self, division: Division) {
-        let Division { depth, suffix } = division;
-        let old = self.subtables.remove(&(depth, suffix)).expect("split once");
-        self.subtables.insert((depth + 1, suffix), old);
-        let new = self.directory().entry(division.moved().suffix).subtable;
-        self.subtables.insert((depth + 1, division.moved().suffix), new);
+    /// The subtables that the directory should lead to, by depth and suffix. Splits that were resumed late have ended after those of
+    /// the subtables that they made.
+    fn subtables(&self) -> BTreeMap<(u8, u32), u64> {
+        let mut divisions = self.divisions.clone();
+        divisions.sort_by_key(|division| division.depth);
+        let mut subtables = BTreeMap::from([((0, 0), FIRST)]);
+        for division in divisions {
+            let Division { depth, suffix } = division;
+            let old = subtables.remove(&(depth, suffix)).expect("split once");
+            subtables.insert((depth + 1, suffix), old);
+            let moved = division.moved().suffix;
+            subtables.insert((depth + 1, moved), self.directory().entry(moved).subtable);
+        }
+        subtables
     }
 
     fn check(&self) {
-        let directory = self.directory();
+        let (directory, subtables) = (self.directory(), self.subtables());
         assert!(!directory.global().doubling);
         for (index, entry) in (0u32..).zip(directory.entries()) {
             let low = index & ((1 << entry.depth) - 1);
             assert!(!entry.locked, "{index}: {entry:?}");
             assert_eq!(
-                self.subtables.get(&(entry.depth, low)),
+                subtables.get(&(entry.depth, low)),
                 Some(&entry.subtable),
                 "{index}"
             );
@@ -150,6 +159,36 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+
+    /// Several clients may have died before any of them is replaced, in any order, and those that replace them may die, too. Others
+    /// split meanwhile: the directory's lock is taken from the dead.
+    #[test]
+    fn dead_clients_are_replaced_in_any_order(
+        splits in proptest::collection::vec((any::<u32>(), proptest::option::of(0usize..20), any::<bool>()), 0..40),
+    ) {
+        let (mut shard, mut dead) = (Shard::new(), Vec::new());
+        for (bits, death, resumes) in splits {
+            let (suffix, split) = match division(&shard, bits) {
+                _ if resumes && !dead.is_empty() => {
+                    let suffix: u32 = dead.swap_remove(bits as usize % dead.len());
+                    (suffix, Split::resume(suffix))
+                }
+                Some(division) if !dead.contains(&division.suffix()) => (division.suffix(), Split::new(division)),
+                _ => continue,
+            };
+            if shard.run(split, death).is_none() {
+                dead.push(suffix);
+            }
+        }
+        for suffix in dead {
+            prop_assert!(shard.run(Split::resume(suffix), None).is_some());
+        }
+        shard.check();
+    }
+}
+
 /// Public code rewrites entries while another client doubles the directory. Here the lock of the directory protects
 /// both, and a split looks at the directory again when it has that lock.
 #[test]
@@ -168,7 +207,7 @@ fn race_defect_doubling_races_with_entries() {
     assert_eq!(shard.run(Split::new(zero), None), Some(Outcome::Split));
     assert_eq!(shard.run(waits, None), Some(Outcome::Split));
     shard.check();
-    assert_eq!((shard.global.depth, shard.subtables.len()), (2, 4));
+    assert_eq!((shard.global.depth, shard.subtables().len()), (2, 4));
 }
 
 #[test]
