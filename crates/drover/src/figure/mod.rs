@@ -26,12 +26,14 @@ Examples:
   drover figure all --out figures       every figure, and figures/report.html with all of them
   drover figure herd-13 --without cpu   the card's limit if cores took no time
 
-All results are simulated; the columns `expected` and `ratio` hold the published value and the ratio to it.")]
+All results are simulated; the columns `expected` and `ratio` hold the published value and the ratio to it. Claims about whole
+curves, where there are any, are judged below the values: where curves peak, which is higher, ratios at the greatest load.")]
 pub struct Args {
     /// A figure's name, `all`, or `list`
     #[arg(default_value = "list")]
     name: String,
-    /// Directory for NAME.csv, NAME.svg, and report.html with all figures of this run
+    /// Directory for NAME.csv, NAME.svg, NAME-judged.csv if anything is claimed of its curves, and report.html with all
+    /// figures of this run
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Seeds per point; the mean is shown
@@ -233,6 +235,11 @@ fn write(out: &Path, results: &[FigureRun], about: &About) -> std::io::Result<()
         let name = result.figure.name;
         std::fs::write(out.join(format!("{name}.csv")), output::csv(result))?;
         std::fs::write(out.join(format!("{name}.svg")), output::svg(result))?;
+        let judgements = result.judgements();
+        if !judgements.is_empty() {
+            let file = out.join(format!("{name}-judged.csv"));
+            std::fs::write(file, output::judged_csv(&judgements))?;
+        }
     }
     std::fs::write(out.join("report.html"), output::html(results, about))
 }

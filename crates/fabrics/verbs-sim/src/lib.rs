@@ -72,7 +72,7 @@ pub use domain::SimDomain;
 pub use drover_verbs::Doorbells;
 pub use handles::{SimCq, SimDeviceMemory, SimMr, SimQp, SimSharedMr, SimSharedQueue, SimSrq};
 pub use options::{Ablations, RcOptions, WorldOptions};
-pub use report::{Binding, MachineReport, PartUsages, Report};
+pub use report::{ATOMIC_LOCK, Binding, MachineReport, PartUsages, Report};
 pub use world::World;
 
 use drover_verbs::Provider;

@@ -18,6 +18,9 @@ pub struct MachineReport {
     /// Lookups in the card's cache of queue-pair contexts: (hits, misses). Every use of a context counts here, also if
     /// the profile has a smaller first-level cache, whose own hits and misses are not reported.
     pub contexts: (u64, u64),
+    /// Time for which each lock of the card's unit for CAS and FAA was held. A lock is that of all words whose
+    /// addresses, divided by 8, have its index as remainder by the number of locks (`atomics.buckets`).
+    pub atomic_locks: Vec<Ps>,
     /// The card's counters.
     pub counters: Counters,
     /// Report of each core of the machine, in the order of their creation, crashed ones included.
@@ -34,8 +37,7 @@ pub struct PartUsages {
     pub tx: Usage,
     /// The card's receive engine.
     pub rx: Usage,
-    /// The card's unit for CAS and FAA. `busy` is the unit's own time, without locks; but if the profile has only one
-    /// lock (`atomics.buckets`), it is the time for which that lock is held.
+    /// The card's unit for CAS and FAA. `busy` is the unit's own time, without [its locks](MachineReport::atomic_locks).
     pub atomics: Usage,
     /// The bus from card to host.
     pub bus_out: Usage,
@@ -67,14 +69,16 @@ pub struct Report {
 pub struct Binding {
     /// Index of the busiest part's machine; `None` if that part is a lock: of a doorbell register or a shared queue.
     pub machine: Option<usize>,
-    /// Name of the busiest part: a field of [`PartUsages`] (`pio` to `link_in`), `cpu` (a core), `doorbell` (the lock
-    /// of a doorbell register) or `shared queue` (its lock). It is `latency` instead if that part is busy for less than nine tenths of the time.
+    /// Name of the busiest part: a field of [`PartUsages`] (`pio` to `link_in`), `cpu` (a core), `atomic lock` (that of
+    /// a word in memory), `doorbell` (the lock of a doorbell register) or `shared queue` (its lock). It is `latency` instead if that part is busy for less than nine tenths of the time.
     pub resource: &'static str,
     /// Fraction of the time, from 0 to 1, for which the busiest part was busy, also if `resource` is `latency`. A
     /// service still in progress counts in full, so it may be slightly above 1.
     pub share: f64,
 }
 
+/// Name of a lock of the unit for CAS and FAA in reports.
+pub const ATOMIC_LOCK: &str = "atomic lock";
 /// Share below which only the latency of round trips limits.
 const BINDS: f64 = 0.9;
 
@@ -99,6 +103,7 @@ impl Report {
                     bus_bytes: (nic.bus.outbound.bytes(), nic.bus.inbound.bytes()),
                     link_bytes: (nic.link.outbound.bytes(), nic.link.inbound.bytes()),
                     contexts: nic.caches.hits_and_misses(),
+                    atomic_locks: nic.atomics.locked(queue.now()),
                     counters: nic.counters,
                     cores: Vec::new(),
                 })
@@ -134,6 +139,9 @@ impl Report {
             now.bus_bytes = pairs(now.bus_bytes, before.bus_bytes);
             now.link_bytes = pairs(now.link_bytes, before.link_bytes);
             now.contexts = pairs(now.contexts, before.contexts);
+            for (held, before) in now.atomic_locks.iter_mut().zip(&before.atomic_locks) {
+                *held = held.since(*before);
+            }
             for (core, before) in now.cores.iter_mut().zip(&before.cores) {
                 core.busy = core.busy - before.busy;
                 core.waited = core.waited - before.waited;
@@ -179,7 +187,9 @@ impl Report {
             .by_name()
             .into_iter()
             .map(|(name, usage)| (name, usage.busy));
+        let lock = report.busiest_atomic_lock().map(|(_, held)| (ATOMIC_LOCK, held));
         let (resource, busy) = usages
+            .chain(lock)
             .chain([("cpu", report.busiest_core())])
             .max_by_key(|(_, busy)| *busy)
             .expect("a card has parts");
@@ -204,6 +214,14 @@ impl MachineReport {
     pub fn busiest_core(&self) -> Ps {
         let work = self.cores.iter().map(|core| core.busy - core.waited);
         work.max().unwrap_or_default()
+    }
+
+    /// Index of the [atomic lock](MachineReport::atomic_locks) that was held for the longest time, and that time: on a
+    /// card with many locks, those of the hottest word. `None` if none was held.
+    pub fn busiest_atomic_lock(&self) -> Option<(usize, Ps)> {
+        let held = self.atomic_locks.iter().copied().enumerate();
+        held.filter(|(_, held)| *held > Ps::ZERO)
+            .max_by_key(|(_, held)| *held)
     }
 }
 
@@ -251,7 +269,11 @@ impl fmt::Display for Report {
                 .map(|core| core.busy)
                 .max()
                 .unwrap_or_default();
-            writeln!(f, " busiest core {:.0} %", 100.0 * cpu.0 as f64 / total)?;
+            write!(f, " busiest core {:.0} %", 100.0 * cpu.0 as f64 / total)?;
+            if let Some((index, held)) = report.busiest_atomic_lock() {
+                write!(f, " {ATOMIC_LOCK} {index} {:.0} %", 100.0 * held.0 as f64 / total)?;
+            }
+            writeln!(f)?;
         }
         let binding = self.binding();
         write!(f, "binds: {} ({:.0} %)", binding.resource, 100.0 * binding.share)

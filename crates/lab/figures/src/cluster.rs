@@ -62,7 +62,7 @@ pub trait Cluster: 'static {
     fn run_until(&mut self, time: Ns);
 
     /// Busy time of each part of `machine` since the creation of the cluster; `None` if the provider does not know. The
-    /// entry `cpu` is for the machine's busiest core, `doorbell` for the most used doorbell register of the whole
+    /// entry `cpu` is for the machine's busiest core, `atomic lock` for the lock of its hottest word, `doorbell` for the most used doorbell register of the whole
     /// cluster, `shared queue` for the lock of its most used shared queue.
     fn busy(&self, machine: usize) -> Option<BusyTimes>;
 

@@ -8,6 +8,7 @@
 //! - [`in_cluster::InCluster`] is a point that runs a real system, servers and clients.
 //! - [`in_pool::InPool`] is a point that runs RACE over memory nodes.
 //! - [`sockets::Sockets`] is a point of a model of memcached's sockets, in which no code of ours runs.
+//! - [`judge`](mod@judge) says whether curves have the shape of the published ones.
 //! - [`run`] runs points in parallel; [`output`] writes files, drawings and reports.
 //! - [`calibrate`] fits profiles to calibration rows.
 //! - [`published::Expected`] holds published values.
@@ -21,6 +22,7 @@ pub mod cluster;
 pub mod figure;
 pub mod in_cluster;
 pub mod in_pool;
+pub mod judge;
 pub mod micro;
 pub mod output;
 pub mod published;

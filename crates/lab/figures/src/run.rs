@@ -2,8 +2,10 @@
 //!
 //! A cluster stays on one thread: points run in parallel, clusters do not. Threads do not affect results.
 
+use crate::catalogue;
 use crate::cluster::Clusters;
 use crate::figure::{Figure, Job, Metric, Point, Work};
+use crate::judge::{Judgement, judge};
 use crate::micro::{self, Outcome, Span};
 use crate::published::{Expected, Published};
 use drover_verbs_sim::Ablations;
@@ -71,6 +73,13 @@ pub struct FigureRun {
     /// Values of the figure in the order of its points, one per metric of a point; then those that were published and that
     /// nothing simulates.
     pub rows: Vec<Row>,
+}
+
+impl FigureRun {
+    /// Judges the [claims](catalogue::claims) about the figure's curves.
+    pub fn judgements(&self) -> Vec<Judgement> {
+        judge(&self.rows, &catalogue::claims(self.figure.name))
+    }
 }
 
 /// A set of hardware profiles by name, in which [`Point::profile`] is looked up.

@@ -7,7 +7,9 @@ use drover_base::{Actor, Ns};
 use drover_sim::VirtualCpu;
 use drover_verbs::{Context, Device, Domain, DomainOptions};
 use drover_verbs_sim::profile::Profile;
-use drover_verbs_sim::{Ablations, Doorbells, Report, Sim, SimContext, SimDomain, World, WorldOptions};
+use drover_verbs_sim::{
+    ATOMIC_LOCK, Ablations, Doorbells, Report, Sim, SimContext, SimDomain, World, WorldOptions,
+};
 use std::collections::BTreeMap;
 
 /// Makes creators of simulated clusters, all without the same hardware limits.
@@ -129,7 +131,9 @@ fn busy_times(report: &Report, machine: usize) -> BusyTimes {
         .map(|(name, usage)| (name.to_string(), usage.busy.as_ns()));
     let cores = found.cores.iter().map(|core| core.busy.as_ns());
     let cpu = cores.fold(0.0, f64::max);
+    let lock = found.busiest_atomic_lock().map_or(0.0, |(_, held)| held.as_ns());
     card.chain([
+        (ATOMIC_LOCK.to_string(), lock),
         ("cpu".to_string(), cpu),
         ("doorbell".to_string(), report.doorbell.as_ns()),
         ("shared queue".to_string(), report.shared_queue.as_ns()),

@@ -36,11 +36,13 @@ mod smart13;
 mod smart3;
 mod smart4;
 mod smart_ht;
+mod smart_ht_claims;
 mod smart_table1;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use crate::figure::Figure;
+use crate::judge::Claim;
 pub use smart13::FACTOR;
 
 /// Returns every figure, grouped by paper; our own figures are last.
@@ -104,4 +106,9 @@ pub fn all() -> Vec<Figure> {
     );
     all.push(ours::SOCKETS_BY_CORES);
     all
+}
+
+/// Returns what must hold of the curves of the figure called `figure`; most figures are judged by their single values only.
+pub fn claims(figure: &str) -> Vec<Claim> {
+    smart_ht_claims::of(figure)
 }

@@ -93,7 +93,12 @@ const WITH_ATTEMPTS: [Metric; 2] = [Metric::Throughput, ATTEMPTS];
 const ATTEMPTS: Metric = Metric::Named("attempts", "1");
 
 /// Shares of updates in percent.
-const MIXES: [(&str, u64); 3] = [("write-heavy", 50), ("read-heavy", 5), ("read-only", 0)];
+pub(super) const MIXES: [(&str, u64); 3] = [("write-heavy", 50), ("read-heavy", 5), ("read-only", 0)];
+
+/// What Fig. 8 adds to RACE, one after the other.
+pub(super) const STEPS: [&str; 3] = ["+ThdResAlloc", "+WorkReqThrot", "Smart-HT"];
+/// What Fig. 14 adds, one after the other.
+pub(super) const OF_CONFLICTS: [&str; 4] = ["none", "+Backoff", "+DynLimit", "+CoroThrot"];
 
 /// A run of updates alone.
 fn updates(technique: Technique, threads: usize) -> InPool {
@@ -171,14 +176,11 @@ fn points_7() -> Vec<Point> {
 }
 
 fn points_8() -> Vec<Point> {
-    let steps = [
-        ("+ThdResAlloc", Technique::ALLOCATED),
-        ("+WorkReqThrot", Technique::THROTTLED),
-        ("Smart-HT", Technique::smart_ht()),
-    ];
+    let techniques = [Technique::ALLOCATED, Technique::THROTTLED, Technique::smart_ht()];
+    let steps = STEPS.into_iter().zip(techniques);
     let mut points = Vec::new();
     for (mix, update_percent) in MIXES {
-        for (name, technique) in RACES.into_iter().chain(steps) {
+        for (name, technique) in RACES.into_iter().chain(steps.clone()) {
             for threads in THREADS {
                 let plan = InPool {
                     threads,
@@ -218,15 +220,10 @@ fn points_14() -> Vec<Point> {
         dynamic_limit: true,
         ..backoff
     };
-    let parts = [
-        ("none", ConflictOptions::OFF),
-        ("+Backoff", backoff),
-        ("+DynLimit", dynamic),
-        ("+CoroThrot", ConflictOptions::default()),
-    ];
+    let parts = [ConflictOptions::OFF, backoff, dynamic, ConflictOptions::default()];
     let shares = BY_RETRIES.map(|name| Metric::Named(name, "fraction"));
     let mut points = Vec::new();
-    for (name, conflicts) in parts {
+    for (name, conflicts) in OF_CONFLICTS.into_iter().zip(parts) {
         for threads in [1, 16, 32, 48, 64, 80, 88, 96] {
             let technique = Technique {
                 conflicts,

@@ -111,3 +111,21 @@ fn the_figures_that_were_promised_are_there() {
         assert!(names.contains(name), "{name}");
     }
 }
+
+#[test]
+fn claims_are_about_curves_that_exist() {
+    let mut count = 0;
+    for figure in all() {
+        let points = (figure.points)();
+        let exists = |curve: &str| points.iter().any(|point| point.series == curve);
+        for claim in claims(figure.name) {
+            let curves = match claim {
+                Claim::Peaks(curves) | Claim::Order(curves) => curves,
+                Claim::Ratio { of, over, .. } => vec![of, over],
+            };
+            assert!(curves.iter().all(|curve| exists(curve)), "{curves:?}");
+            count += curves.len();
+        }
+    }
+    assert!(count > 0);
+}

@@ -17,7 +17,7 @@ use drover_sim::{Noise, Ps};
 use drover_simcluster::pools::{PoolCluster, PoolSetup};
 use drover_simcluster::{Draws, Load, Popularity, costs};
 use drover_verbs::Context;
-use drover_verbs_sim::{Doorbells, Report, WorldOptions};
+use drover_verbs_sim::{ATOMIC_LOCK, Doorbells, Report, WorldOptions};
 use operations::{Bare, Counts, Loop};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -339,6 +339,8 @@ impl InPool {
             let whose = if index < NODES { "nodes'" } else { "clients'" };
             let of_card = machine.parts.by_name().into_iter();
             parts.extend(of_card.map(|(name, usage)| (format!("{whose} {name}"), share(usage.busy))));
+            let lock = machine.busiest_atomic_lock();
+            parts.extend(lock.map(|(_, held)| (format!("{whose} {ATOMIC_LOCK}"), share(held))));
             if index >= NODES {
                 let waited = machine.cores.iter().map(|core| core.waited.0).sum();
                 let busy: u64 = machine.cores.iter().map(|core| core.busy.0).sum();

@@ -1,7 +1,7 @@
 //! [`html`]: all figures of a run in one self-contained file.
 
 use super::chart::escape;
-use super::{csv, errors, short, svg, table};
+use super::{csv, errors, judged, short, svg, table};
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;
 
@@ -171,6 +171,7 @@ fn figure(out: &mut String, result: &FigureRun) {
             escape(&misses.join("; "))
         );
     }
+    out.push_str(&judged::html(&result.judgements()));
     let _ = writeln!(
         out,
         "<details><summary>Table</summary><pre>{}</pre></details>\

@@ -3,6 +3,7 @@
 mod chart;
 mod csv;
 mod html;
+mod judged;
 mod svg;
 mod table;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 pub use chart::{Chart, Curve};
 pub use csv::csv;
 pub use html::{About, html};
+pub use judged::judged_csv;
 pub use svg::svg;
 pub use table::{Errors, errors, table};
 

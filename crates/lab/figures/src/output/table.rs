@@ -1,6 +1,6 @@
-//! [`table()`]: the values of a figure as a text table, and their [`Errors`].
+//! [`table()`]: the values of a figure as a text table, their [`Errors`], and what is [judged](super::judged) of its curves.
 
-use super::short;
+use super::{judged, short};
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;
 
@@ -62,7 +62,8 @@ impl std::fmt::Display for Errors {
     }
 }
 
-/// Returns the values of a figure as a text table, curve by curve, followed by a line of [`Errors`] over all of them.
+/// Returns the values of a figure as a text table, curve by curve, followed by a line of [`Errors`] over all of them, and by
+/// a table of what came of the [claims](crate::judge) about its curves, if there are any.
 pub fn table(result: &FigureRun) -> String {
     let figure = &result.figure;
     let mut out = format!("{}  {}  ({})\n", figure.name, figure.title, figure.source);
@@ -99,6 +100,7 @@ pub fn table(result: &FigureRun) -> String {
         );
     }
     let _ = writeln!(out, "{}", errors(&result.rows));
+    out.push_str(&judged::text(&result.judgements()));
     out
 }
 

@@ -111,3 +111,30 @@ fn a_table_shows_how_far_seeds_are_apart() {
     assert_eq!(text.matches("3.0 %").count(), 1, "{text}");
     assert!(text.contains("spread"), "{text}");
 }
+
+#[test]
+fn judgements_are_in_all_outputs() {
+    let judgement = |holds| crate::judge::Judgement {
+        claim: "order",
+        curves: "a : b".to_string(),
+        published: "2 values differ".to_string(),
+        simulated: "1 in this order".to_string(),
+        holds,
+        binding: "at 48: nodes' atomic lock 99%, cpu 90%".to_string(),
+    };
+    let judgements = [judgement(true), judgement(false)];
+    let text = judged::text(&judgements);
+    assert!(
+        text.contains("MISS") && text.contains("1 of 2 claims about curves hold"),
+        "{text}"
+    );
+    let lines = judged_csv(&judgements);
+    assert!(lines.lines().all(|line| line.split(',').count() == 6), "{lines}");
+    assert!(lines.contains("nodes' atomic lock 99%; cpu 90%"), "{lines}");
+    let report = judged::html(&judgements);
+    assert_eq!(report.matches("class=\"miss\"").count(), 1, "{report}");
+    assert_eq!(
+        (judged::text(&[]), judged::html(&[])),
+        (String::new(), String::new())
+    );
+}

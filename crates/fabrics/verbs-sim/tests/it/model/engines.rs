@@ -113,7 +113,7 @@ fn golden_anchor_rows() {
     );
     rate(
         "atomics on one word",
-        "atomics",
+        "atomic lock",
         apt(Verb::FetchAdd, Rc, 8).inbound(2),
         2.7,
     );
