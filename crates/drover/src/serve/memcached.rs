@@ -335,7 +335,7 @@ impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
         }
         self.rings.outbound.publish();
         if self.rings.outbound.has_space_again() {
-            self.sockets.space_for_others();
+            self.sockets.resume_routes(usize::MAX);
         }
         self.sockets.flush();
         if self.leaving == Some(true) && self.sockets.is_empty() {

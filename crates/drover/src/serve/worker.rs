@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// Most commands of a worker that are under way at a time.
 const COMMANDS_MAX: usize = 1024;
+/// Commands that a connection may begin in a turn: a session's batch.
+const TURN_COMMANDS: usize = 32;
 /// Time that connections have to end when the gateway stops.
 const LEAVE_MAX: Ns = Ns::from_s(2);
 /// A negative expiry becomes the first second, already over; so for clients no time is before it.
@@ -146,9 +148,9 @@ impl Actor<NativeCpu> for Worker {
         let answered = self
             .errands
             .poll(&mut |pending, answer| fill(sockets, pending, answer));
-        if self.errands.has_space_again() {
-            self.sockets.space_for_others();
-        }
+        // A turn without space would parse a batch of requests for nothing.
+        let turns = self.errands.space().div_ceil(TURN_COMMANDS);
+        self.sockets.resume_routes(turns);
         if let Some(counters) = self.errands.take_counters() {
             self.core.counters.add(&counters);
         }

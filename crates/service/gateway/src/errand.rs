@@ -1,6 +1,6 @@
 //! [`Errand`]: a command under way, with all that it needs between two answers of the system.
 
-use crate::command::{Memo, Step};
+use crate::command::{Memo, Step, is_one_operation};
 use drover_base::{KeyHash, Ns};
 use drover_kv::{Op, OwnedOp};
 use drover_memcached::decide::meta_key;
@@ -54,7 +54,7 @@ pub(crate) struct Errand {
     pub(crate) losses: u32,
     /// When it is given up; `None` before its first loss.
     pub(crate) give_up_at: Option<Ns>,
-    /// Others about its key wait for its end.
+    /// Others about its key wait for its end, once it has begun.
     pub(crate) blocks: bool,
     /// First and last that wait for this one, and the one behind it in the same queue.
     pub(crate) first_waiting: Slot,
@@ -98,6 +98,7 @@ impl Errand {
         self.hash = message.hash;
         self.key.clear();
         (self.state, self.fetch, self.flush_at_s) = (State::New, None, None);
+        self.blocks = !is_one_operation(&message.what);
         match message.what {
             What::Fetch(fetch, key) => {
                 self.fetch = Some(fetch);

@@ -9,7 +9,7 @@
 //! end, so that a client's pipelined commands take effect in order, and do not make each other lose their conditions.
 
 use crate::backend::Backend;
-use crate::command::{Action, Reply, Step, Terms, Turn, is_one_operation, is_silent};
+use crate::command::{Action, Reply, Step, Terms, Turn, is_silent};
 use crate::errand::{Errand, NONE, Slot, State, no_op};
 use drover_base::{KeyHash, Ns, Rng};
 use drover_kv::{Completion, OperationOffers, Outcome, Refusal, SubmitError};
@@ -71,8 +71,6 @@ pub struct Errands {
     staged_bytes: Vec<u8>,
     own: usize,
     core_count: usize,
-    /// A command found no free slot since [`has_space_again`](Errands::has_space_again) was last true.
-    refused: bool,
     /// Operations were submitted since the last poll.
     submitted: bool,
 }
@@ -105,7 +103,6 @@ impl Errands {
             staged_bytes: Vec::new(),
             own: options.worker,
             core_count: options.worker_count + 1,
-            refused: false,
             submitted: false,
         }
     }
@@ -163,11 +160,9 @@ impl Errands {
         self.backend.next_timer()
     }
 
-    /// Whether a command had found no space, and there is some now. True once for each such time.
-    pub fn has_space_again(&mut self) -> bool {
-        let again = self.refused && !self.commands.free.is_empty();
-        self.refused &= !again;
-        again
+    /// Number of further commands that there is space for.
+    pub fn space(&self) -> usize {
+        self.commands.free.len()
     }
 
     /// Takes what the commands have counted since the last call; `None` if that is nothing.
@@ -305,10 +300,7 @@ impl CoreRouter for Errands {
             );
             return Ok(());
         }
-        let Some(slot) = self.commands.free.pop() else {
-            self.refused = true;
-            return Err(RouteFull);
-        };
+        let slot = self.commands.free.pop().ok_or(RouteFull)?;
         if self.commands.slots[slot as usize].take(pending, pieces) {
             self.start(slot);
         } else {
@@ -367,9 +359,7 @@ impl Commands {
             .copied()
             .find(|&other| blocks(&self.slots[other as usize]));
         let Some(blocker) = blocker else {
-            let errand = &mut self.slots[slot as usize];
-            errand.blocks = errand.flush_at_s().is_some() || !is_one_operation(&errand.command().0);
-            if errand.blocks {
+            if own.blocks {
                 self.blocking.push(slot);
             }
             return true;

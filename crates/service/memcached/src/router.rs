@@ -4,7 +4,7 @@ use drover_base::KeyHash;
 use drover_net::PendingReply;
 
 /// The ring to another core is full. The request was not sent; its session returns
-/// [`Need::Others`](drover_net::Need::Others) and sends it again later.
+/// [`Need::Route`](drover_net::Need::Route) and sends it again later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouteFull;
 

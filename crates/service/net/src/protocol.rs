@@ -10,8 +10,8 @@ pub trait Protocol {
     type Executor<'d>;
 
     /// Serves as many requests as it can from `input`, which is all input read and not yet used, and appends their
-    /// replies to `output`. It is called again when its [`need`](Consumed::need) may be met; after [`Need::Others`]
-    /// that can be too early. Implementations should not allocate, lock, call the system or read the clock.
+    /// replies to `output`. It is called again when its [`need`](Consumed::need) may be met; after [`Need::Replies`]
+    /// and [`Need::Route`] that can be too early. Implementations should not allocate, lock, call the system or read the clock.
     fn advance(&mut self, executor: &mut Self::Executor<'_>, input: &[u8], output: &mut Output) -> Consumed;
 }
 
@@ -35,9 +35,11 @@ pub enum Need {
     },
     /// Space in the output: it [is full](Output::is_full).
     OutputSpace,
-    /// Another core: a pending reply must be filled ([`Sockets::fill`](crate::Sockets::fill)), or the ring to that core
-    /// must have space ([`Sockets::space_for_others`](crate::Sockets::space_for_others)).
-    Others,
+    /// Replies of other cores: a pending one must be filled ([`Sockets::fill`](crate::Sockets::fill)).
+    Replies,
+    /// The way to another core is full: it must have space
+    /// ([`Sockets::resume_routes`](crate::Sockets::resume_routes)).
+    Route,
     /// A notification ([`Sockets::notify`](crate::Sockets::notify)) or further input, whichever comes first.
     Notification,
     /// Another turn with the same rest, after other connections: it has served as many requests as one turn may have

@@ -228,19 +228,16 @@ async fn attempt<P: Provider>(
     value: &mut Vec<u8>,
 ) -> Result<Answer, RaceError> {
     match op.as_op() {
-        Op::Get { key } | Op::GetItem { key } => {
-            race.check_clock(cx, key)?;
-            Ok(match race.get(cx, key).await? {
-                Some(found) => {
-                    value.extend_from_slice(found.value());
-                    Answer::Found {
-                        version: found.version,
-                        flags: found.flags,
-                    }
+        Op::Get { key } | Op::GetItem { key } => Ok(match race.get(cx, key).await? {
+            Some(found) => {
+                value.extend_from_slice(found.value());
+                Answer::Found {
+                    version: found.version,
+                    flags: found.flags,
                 }
-                None => Answer::NotFound,
-            })
-        }
+            }
+            None => Answer::NotFound,
+        }),
         Op::Put {
             key,
             value: new,

@@ -13,12 +13,12 @@
 use crate::key_order::KeyOrder;
 use crate::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, OwnedOp, Refusal, SubmitError, Token};
 use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_rt::{PoolFull, TaskCx, TaskPool};
+use drover_rt::{PoolFull, TaskCx, TaskId, TaskPool};
 use drover_verbs::Provider;
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 /// How a system executes operations: one at a time for each task, many tasks side by side.
 pub trait AsyncOps<P: Provider>: 'static {
@@ -71,11 +71,11 @@ struct Exchange {
     is_given: bool,
     answer: Option<Answer>,
     value: Vec<u8>,
-    waker: Option<Waker>,
 }
 
 /// A place for an operation in flight.
 struct InFlight {
+    task: TaskId,
     exchange: Rc<RefCell<Exchange>>,
     token: Token,
     /// The operation's deadline, as long as there is one that was not reported.
@@ -124,11 +124,11 @@ impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
                 is_given: false,
                 answer: None,
                 value: Vec::new(),
-                waker: None,
             }));
             let (ops, ended, shared) = (ops.clone(), ended.clone(), exchange.clone());
-            pool.spawn(|cx| run(cx, ops, shared, ended, index))?;
+            let task = pool.spawn(|cx| run(cx, ops, shared, ended, index))?;
             places.push(InFlight {
+                task,
                 exchange,
                 token: 0,
                 deadline: None,
@@ -166,11 +166,9 @@ impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
 
     /// Gives the operation of place `at` to its task.
     fn give(&mut self, at: usize) {
-        let mut exchange = self.places[at].exchange.borrow_mut();
-        exchange.is_given = true;
-        if let Some(waker) = &exchange.waker {
-            waker.wake_by_ref();
-        }
+        let place = &self.places[at];
+        place.exchange.borrow_mut().is_given = true;
+        self.pool.wake(place.task);
         self.next_timer = Ns::ZERO;
     }
 
@@ -259,12 +257,11 @@ async fn run<P: Provider, S: AsyncOps<P>>(
 ) {
     let mut value = Vec::new();
     loop {
-        let (op, deadline) = std::future::poll_fn(|task| {
+        let (op, deadline) = std::future::poll_fn(|_| {
             let mut exchange = exchange.borrow_mut();
             if std::mem::take(&mut exchange.is_given) {
                 return Poll::Ready((exchange.op.clone(), exchange.deadline));
             }
-            exchange.waker.get_or_insert_with(|| task.waker().clone());
             Poll::Pending
         })
         .await;

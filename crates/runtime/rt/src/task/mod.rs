@@ -203,6 +203,16 @@ impl<P: Provider> TaskPool<P> {
         true
     }
 
+    /// Lets `task` run in the pool's next step, unless it has ended. A task's waker does the same from any thread, with
+    /// atomics and a look whether the core sleeps.
+    #[inline]
+    pub fn wake(&self, task: TaskId) {
+        let place = &self.places[task.index as usize];
+        if place.generation == task.generation && place.future.is_some() {
+            self.ready.push(task.index);
+        }
+    }
+
     /// Number of tasks that have not ended.
     pub fn task_count(&self) -> usize {
         self.places.len() - self.free.len()

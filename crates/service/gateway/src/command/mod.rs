@@ -133,6 +133,7 @@ pub(crate) fn is_one_operation(what: &What<'_>) -> bool {
             MetaKind::Delete | MetaKind::Debug => true,
             MetaKind::Arithmetic => false,
         },
+        What::Flush { .. } => false,
         _ => true,
     }
 }

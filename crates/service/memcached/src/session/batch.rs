@@ -88,7 +88,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             match self.perform(executor, planned, rest, output) {
                 Ok(None) => {}
                 Ok(Some(step)) => return step,
-                Err(RouteFull) => return Step::Wait(planned.start, Need::Others),
+                Err(RouteFull) => return Step::Wait(planned.start, Need::Route),
             }
             self.swallow = planned.swallow;
         }

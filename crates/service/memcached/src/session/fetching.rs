@@ -178,7 +178,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         ];
         executor
             .send_pieces(core, &pieces, output)
-            .map_err(|_| (planned.start, Need::Others))?;
+            .map_err(|_| (planned.start, Need::Route))?;
         self.under_way.add(hash, number);
         Ok(())
     }

@@ -38,7 +38,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                 self.state = State::Over;
                 return Ok(());
             }
-            b"stats" => return stats::answer(executor, &words, output).map_err(|_| Need::Others),
+            b"stats" => return stats::answer(executor, &words, output).map_err(|_| Need::Replies),
             b"flush_all" => match self.flush(executor, &words, noreply) {
                 Some(refusal) => refusal,
                 None => return Ok(()),
@@ -169,11 +169,11 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             } else {
                 // One piece at a time: pieces on other cores are not yet in any output, so no limit bounds them.
                 if output.has_holes() {
-                    return Step::Wait(0, Need::Others);
+                    return Step::Wait(0, Need::Replies);
                 }
                 let pieces = [&forward::head(KeyHash::default(), b'd', 0)[..], &dump.to_bytes()];
                 if executor.send_pieces(*core, &pieces, output).is_err() {
-                    return Step::Wait(0, Need::Others);
+                    return Step::Wait(0, Need::Route);
                 }
             }
             match dump.next(executor.server.settings.bucket_count) {
@@ -230,7 +230,7 @@ fn send_to_all<C: Cpu, S: Sharing>(
 ) -> Broadcast {
     while *next_core < executor.router.core_count() {
         if *next_core != executor.router.own() && executor.send_pieces(*next_core, pieces, output).is_err() {
-            return Broadcast::Wait(Need::Others);
+            return Broadcast::Wait(Need::Route);
         }
         *next_core += 1;
     }

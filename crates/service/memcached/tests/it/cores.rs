@@ -130,7 +130,7 @@ impl<S: Sharing + 'static> Cores<S> {
             });
             used += advance.used;
             match advance.need {
-                Need::Others => assert!(self.deliver(&mut output), "it waits for nobody"),
+                Need::Replies | Need::Route => assert!(self.deliver(&mut output), "it waits for nobody"),
                 Need::Turn => {}
                 Need::OutputSpace => told.extend(bed::take(&mut output)),
                 Need::Input { .. } | Need::Notification | Need::Close => break,

@@ -143,7 +143,7 @@ impl Site {
 
     /// One turn of the session, if it may advance, and one of the rings. Returns whether anything moved.
     fn step(&mut self, connection: &mut Connection) -> bool {
-        if self.outbound.has_space_again() && connection.need == Need::Others {
+        if self.outbound.has_space_again() && connection.need == Need::Route {
             connection.need = Need::Turn;
         }
         let mut moved = false;
@@ -305,7 +305,7 @@ fn two_cores_whose_rings_are_full_both_ways_go_on() {
             connection.input.drain(..advance.used);
             connection.need = advance.need;
         }
-        assert_eq!(connection.need, Need::Others);
+        assert_eq!(connection.need, Need::Route);
     }
     for _ in 0..10_000 {
         a.step(&mut of_a);

@@ -94,6 +94,8 @@ pub struct Sockets<T: Protocol, P: Poller = Epoll> {
     dirty: Vec<Token>,
     /// Connections that wait for memory, longest waiting first.
     hungry: VecDeque<Token>,
+    /// Connections that wait for the way to another core, longest waiting first.
+    stalled: VecDeque<Token>,
     /// Number of returned blocks when memory last sufficed for no waiting connection.
     starved_at: u64,
     counters: Counters,
@@ -145,6 +147,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             queue: VecDeque::new(),
             dirty: Vec::new(),
             hungry: VecDeque::new(),
+            stalled: VecDeque::new(),
             starved_at: u64::MAX,
             counters: Counters::default(),
             serving: None,
@@ -264,7 +267,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         };
         connection.output.fill(pending_reply, bytes);
         mark(&mut self.dirty, token, connection);
-        if connection.need == Need::Others {
+        if connection.need == Need::Replies {
             enqueue(&mut self.queue, token, connection);
         }
     }
@@ -285,11 +288,14 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         true
     }
 
-    /// Gives a turn in the next step to every connection that waits for another core ([`Need::Others`]); called when
-    /// the ring to that core has space again. Cost: visits every connection.
-    pub fn space_for_others(&mut self) {
-        for (token, connection) in self.connections.iter_mut() {
-            if connection.need == Need::Others {
+    /// Gives a turn in the next step to the `count` connections that have waited longest for the way to another core
+    /// ([`Need::Route`]); called when it has space, for about as many. A connection that finds it full again waits behind
+    /// the others, so that none is passed over for ever.
+    pub fn resume_routes(&mut self, count: usize) {
+        let count = count.min(self.stalled.len());
+        for token in self.stalled.drain(..count) {
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.lists.stalled = false;
                 enqueue(&mut self.queue, token, connection);
             }
         }
@@ -367,6 +373,9 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         if self.leaving && matches!(connection.need, Need::Input { .. }) {
             return mark(&mut self.dirty, token, connection);
         }
+        if connection.lists.stalled {
+            return; // Whatever has arrived: its turn comes in order.
+        }
         self.serving = Some(token);
         self.changed = true;
         let mut bench = Bench {
@@ -385,6 +394,10 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         if connection.output.ready_bytes() > 0 || connection.need == Need::Close || self.leaving {
             self.staged_bytes += connection.output.ready_bytes();
             mark(&mut self.dirty, token, connection);
+        }
+        if connection.need == Need::Route {
+            connection.lists.stalled = true;
+            self.stalled.push_back(token);
         }
         match turn {
             Turn::Done => {}
@@ -428,7 +441,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             Need::Input { .. } => connection.readiness.is_readable() && !connection.lists.hungry,
             Need::OutputSpace => true,
             Need::Notification => connection.readiness.is_readable(),
-            Need::Others | Need::Turn | Need::Close => false,
+            Need::Replies | Need::Route | Need::Turn | Need::Close => false,
         };
         if goes_on && !connection.output.is_full() {
             enqueue(&mut self.queue, token, connection);

@@ -4,4 +4,5 @@ mod common;
 mod descriptors;
 mod limits;
 mod listeners;
+mod routes;
 mod talking;

@@ -101,10 +101,21 @@ impl Candidates {
                 *to = u64::from_le_bytes(*word);
             }
         }
-        for bucket in &self.buckets {
+        for bucket in self.distinct() {
             Header::from_word(bucket[0])?;
         }
         Ok(())
+    }
+
+    /// Buckets with all headers that there are: apart from splits, all four are alike.
+    #[inline]
+    fn distinct(&self) -> &[[u64; WORDS]] {
+        let [first, others @ ..] = &self.buckets;
+        let count = match others.iter().all(|other| other[0] == first[0]) {
+            true => 1,
+            false => BUCKETS,
+        };
+        &self.buckets[..count]
     }
 
     /// Whether this is the key's subtable, for a client whose directory has it at depth `known`. Ask before anything
@@ -112,8 +123,8 @@ impl Candidates {
     #[inline]
     pub fn verdict(&self, known: u8) -> Verdict {
         let mut verdict = Verdict::Here { older: false };
-        for header in self.headers() {
-            match header.fit(self.location.directory_bits, known) {
+        for bucket in self.distinct() {
+            match Header::of(bucket[0]).fit(self.location.directory_bits, known) {
                 Fit::Elsewhere => return Verdict::Elsewhere,
                 Fit::Pending => verdict = Verdict::Pending,
                 Fit::Older if verdict != Verdict::Pending => verdict = Verdict::Here { older: true },

@@ -138,9 +138,13 @@ impl<P: Provider> Race<P> {
     /// The value of `key`, unless it has none or has expired.
     ///
     /// # Errors
-    /// [`RaceError`]; never [`Indeterminate`](RaceError::Indeterminate).
+    /// [`RaceError`]; never [`Indeterminate`](RaceError::Indeterminate). Expired items are known by the clock of their node, which is
+    /// read with every renewal of the lease: without a lease, [`MemoryError::LeaseOver`](drover_memnode::MemoryError::LeaseOver), or
+    /// [`MemoryError::NodeLost`](drover_memnode::MemoryError::NodeLost).
     pub async fn get(&self, cx: &TaskCx<P>, key: &[u8]) -> Result<Option<Found>, RaceError> {
-        self.begin(cx, key)?.get().await
+        let mut operation = self.begin(cx, key)?;
+        self.nodes().check_lease(cx, operation.shard.node)?;
+        operation.get().await
     }
 
     /// Writes the value of `key`, whether or not it has one.
@@ -303,12 +307,12 @@ impl<P: Provider> Race<P> {
 
     /// When an item of `key` expires that is written now and lives for `ttl_s` seconds, in [`ItemMeta`]'s terms; 0: never.
     pub fn expire_s(&self, cx: &TaskCx<P>, key: &[u8], ttl_s: u32) -> u32 {
+        if ttl_s == 0 {
+            return 0;
+        }
         let shard = self.0.hasher.hash(key).partition_index(self.0.shards.len());
         let now_s = self.nodes().node(self.0.shards[shard].node).clock_s(cx.now());
-        match ttl_s {
-            0 => 0,
-            ttl_s => now_s.saturating_add(ttl_s),
-        }
+        now_s.saturating_add(ttl_s)
     }
 
     /// What this thread's operations have met.
@@ -342,17 +346,6 @@ impl<P: Provider> Race<P> {
     pub fn item_bytes_max(&self) -> usize {
         let limits = self.0.shards.iter().map(|shard| shard.header.item_bytes_max);
         limits.min().unwrap_or(u32::MAX) as usize
-    }
-
-    /// Checks that the clock of the node that has `key` was read not long ago: expired items are known by it.
-    ///
-    /// # Errors
-    /// [`MemoryError::LeaseOver`](drover_memnode::MemoryError::LeaseOver), since it is read with every renewal of the lease, or
-    /// [`MemoryError::NodeLost`](drover_memnode::MemoryError::NodeLost).
-    #[inline]
-    pub fn check_clock(&self, cx: &TaskCx<P>, key: &[u8]) -> Result<(), RaceError> {
-        let shard = self.0.hasher.hash(key).partition_index(self.0.shards.len());
-        Ok(self.nodes().check_lease(cx, self.0.shards[shard].node)?)
     }
 
     /// Whether a split of this thread has failed for good, because a request or the lease did. Its locks are released when

@@ -98,8 +98,9 @@ impl<P: Provider> Operation<'_, P> {
 
     /// Looks for the key's entry among those with its fingerprint.
     #[inline]
-    pub(super) async fn find(&mut self) -> Result<Search, RaceError> {
-        self.examine(self.view.candidates.matches()).await
+    pub(super) fn find(&mut self) -> impl Future<Output = Result<Search, RaceError>> {
+        let entries = self.view.candidates.matches();
+        self.examine(entries)
     }
 
     /// READs the blocks of these entries, up to one with the key.

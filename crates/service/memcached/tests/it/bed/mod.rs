@@ -109,7 +109,7 @@ impl Bed {
             match need {
                 Need::OutputSpace | Need::Turn => {}
                 Need::Input { .. } | Need::Notification => return told,
-                Need::Others => panic!("there are no others"),
+                Need::Replies | Need::Route => panic!("there are no others"),
                 Need::Close => {
                     client.is_closed = true;
                     return told;

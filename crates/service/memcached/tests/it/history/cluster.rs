@@ -187,14 +187,14 @@ impl<S: Sharing + 'static> Cluster<S> {
             let waiting = site
                 .connections
                 .iter_mut()
-                .filter(|other| other.need == Need::Others);
+                .filter(|other| other.need == Need::Route);
             waiting.for_each(|connection| connection.need = Need::Turn);
         }
         let connection = &mut site.connections[which];
         let is_due = match connection.need {
             Need::Input { at_least } => connection.input.len() >= at_least,
             Need::Turn | Need::OutputSpace => true,
-            Need::Others | Need::Notification | Need::Close => false,
+            Need::Replies | Need::Route | Need::Notification | Need::Close => false,
         };
         if is_due {
             let cpu = Interrupted::new(workers);
@@ -399,7 +399,7 @@ impl<S: Sharing> Receiver for Glue<'_, S> {
             .find(|connection| u64::from(connection.client) == pending_reply.connection);
         if let Some(connection) = own {
             connection.output.fill(pending_reply, reply);
-            if connection.need == Need::Others {
+            if connection.need == Need::Replies {
                 connection.need = Need::Turn;
             }
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const STEPS_MAX: usize = 200_000;
 
 /// Line protocol: `big N` is answered by N bytes and a newline, `put N` takes N bytes and answers their sum, `later`
-/// leaves a pending reply, `quit` ends, `panic` panics; any other line is echoed.
+/// leaves a pending reply, `route` takes some of the space on the way to another core, `quit` ends, `panic` panics; any other line is echoed.
 #[derive(Default)]
 pub struct Lines;
 
@@ -23,6 +23,8 @@ pub struct Lines;
 pub struct Executor {
     pub pending_replies: Vec<PendingReply>,
     pub requests: usize,
+    /// Number of `route`s that the way to another core has space for.
+    pub route_space: usize,
     /// Requests per turn; 0: any number.
     pub per_turn: usize,
 }
@@ -66,6 +68,13 @@ impl Protocol for Lines {
                         .sum();
                     output.push(format!("{sum}\n").as_bytes());
                     taken += count;
+                }
+                _ if line == "route" => {
+                    let Some(left) = executor.route_space.checked_sub(1) else {
+                        return advance(Need::Route);
+                    };
+                    executor.route_space = left;
+                    output.push(b"routed\n");
                 }
                 _ if line == "later" => executor.pending_replies.push(output.pending_reply()),
                 _ if line == "quit" => return advance(Need::Close),
