@@ -200,7 +200,7 @@ fn start(addr: &str, folder: &Path, setting: &Setting) -> Server {
 }
 
 /// Waits until a process holds no more than `before`.
-fn settle(who: &str, before: &Footprint, items_kib: usize, now: impl Fn() -> Footprint) {
+pub fn settle(who: &str, before: &Footprint, items_kib: usize, now: impl Fn() -> Footprint) {
     let step = Duration::from_millis(5);
     for _ in 0..WATCHDOG.as_nanos() / step.as_nanos() {
         if now().is_within(before, items_kib) {

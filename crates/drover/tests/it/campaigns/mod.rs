@@ -9,6 +9,7 @@ mod attacker;
 mod bed;
 mod client;
 mod footprint;
+mod hoard;
 mod hostile;
 mod journal;
 mod kill;
