@@ -4,16 +4,14 @@
 use crate::campaigns::bed::settle;
 use crate::campaigns::client::{self, Role};
 use crate::campaigns::footprint::Footprint;
+use crate::campaigns::proxy;
 use crate::common::{Serving, folder};
-use drover_base::{Cpu, Ns, Rng};
-use drover_control::{ControlAddr, ControlListener, ControlStream};
-use drover_mem::NativeCpu;
+use drover_base::Rng;
 use drover_systems::System;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::thread::yield_now;
 
 /// Clients of each system, one after the other.
 const CLIENTS: usize = 1000;
@@ -40,42 +38,6 @@ fn client_count() -> usize {
 
 /// Descriptors that passed.
 type Hoard = Arc<Mutex<Vec<Arc<OwnedFd>>>>;
-
-/// Passes the frames of one session after the other between clients at `path` and the server, and keeps their descriptors.
-fn pass_all(path: PathBuf, server: ControlAddr, hoard: Hoard) {
-    let addr: ControlAddr = format!("unix:{}", path.display()).parse().expect("a path");
-    let listener = ControlListener::bind(&addr).expect("a path of our own");
-    let cpu = NativeCpu::new(1);
-    std::thread::spawn(move || {
-        loop {
-            let Ok(Some(mut client)) = listener.accept() else {
-                yield_now();
-                continue;
-            };
-            let mut server = ControlStream::connect(&server, Ns::from_s(10)).expect("it serves");
-            while pass(&cpu, &mut client, &mut server, &hoard) && pass(&cpu, &mut server, &mut client, &hoard)
-            {
-                yield_now();
-            }
-        }
-    });
-}
-
-/// Passes the frames that are there; false: one end has hung up.
-fn pass(cpu: &NativeCpu, from: &mut ControlStream, to: &mut ControlStream, hoard: &Hoard) -> bool {
-    loop {
-        match from.recv(cpu.refresh()) {
-            Err(_) => return false,
-            Ok(None) => return true,
-            Ok(Some(frame)) => {
-                hoard.lock().expect("no panic").extend(frame.fds.iter().cloned());
-                if to.send(frame.kind, &frame.body, &frame.fds).is_err() {
-                    return false;
-                }
-            }
-        }
-    }
-}
 
 /// Connects at `proxy` and stores an item.
 fn visit(system: &str, proxy: &Path, number: usize) {
@@ -104,15 +66,14 @@ fn a_thousand_clients_that_keep_their_descriptors_leave_nothing() {
         }
         let server = Serving::start(facts.name, &["--system", facts.name]);
         let pid = server.pid().as_raw_nonzero().get() as u32;
-        let (hoard, proxy) = (Hoard::default(), folder(facts.name).join("proxy.sock"));
-        pass_all(
-            proxy.clone(),
-            server.addr.parse().expect("its address"),
-            hoard.clone(),
-        );
-        (0..FIRST).for_each(|number| visit(facts.name, &proxy, number));
+        let (hoard, at) = (Hoard::default(), folder(facts.name).join("proxy.sock"));
+        let keeps = hoard.clone();
+        proxy::start(&at, &server.addr, move |_, frame| {
+            keeps.lock().expect("no panic").extend(frame.fds.iter().cloned());
+        });
+        (0..FIRST).for_each(|number| visit(facts.name, &at, number));
         let before = Footprint::of(pid);
-        (FIRST..clients).for_each(|number| visit(facts.name, &proxy, number));
+        (FIRST..clients).for_each(|number| visit(facts.name, &at, number));
         settle("the server", &before, 0, || Footprint::of(pid));
         let kept = hoard.lock().expect("no panic").len();
         println!(

@@ -20,7 +20,7 @@ use drover_testkit::linear::Model;
 use std::time::Duration;
 
 /// Time for all systems in an ordinary `cargo test`, seconds.
-const SECONDS: u64 = 7;
+const SECONDS: u64 = 30;
 /// Time with one server.
 const SERVER_LIFE: Duration = Duration::from_secs(12);
 

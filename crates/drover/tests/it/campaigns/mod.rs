@@ -10,12 +10,14 @@ mod bed;
 mod client;
 mod footprint;
 mod hoard;
+mod holes;
 mod hostile;
 mod journal;
 mod kill;
 mod kill_pool;
 mod pause;
 mod processes;
+mod proxy;
 
 /// The number in an environment variable.
 pub fn number(name: &str) -> Option<u64> {
