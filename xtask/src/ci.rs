@@ -50,8 +50,9 @@ pub fn run(steps: &mut Steps, args: &Args) {
 
 /// What needs one core each, together: the longest first.
 fn single_core(steps: &mut Steps) {
-    let (differ, fuzz) = (
+    let (differ, over_pool, fuzz) = (
         differ::Args::default(),
+        differ::Args::of_ci_over_pool(),
         fuzz::Args {
             target: None,
             seconds: FUZZ_SECONDS,
@@ -59,6 +60,7 @@ fn single_core(steps: &mut Steps) {
         },
     );
     let mut works = differ::works(&differ);
+    works.extend(differ::works(&over_pool));
     works.push(transcripts::work());
     works.push(instructions::all());
     works.extend(sim::smoke());

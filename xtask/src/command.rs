@@ -58,6 +58,18 @@ fn describes_xtask(variable: &str) -> bool {
     variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
+/// Words before a command line whose process is killed when the thread that started it ends, however that ends: what a killed
+/// chore leaves running would keep ports and cores. The process keeps its id.
+pub const ENDS_WITH_PARENT: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
+
+/// A command that runs `program` until it ends, or this thread does.
+pub fn ending_with_us(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let [first, rest @ ..] = ENDS_WITH_PARENT;
+    let mut command = Command::new(first);
+    command.args(rest).arg(program);
+    command
+}
+
 /// Whether a program of this name is in `PATH`.
 pub fn has(program: &str) -> bool {
     let Some(path) = std::env::var_os("PATH") else {
@@ -190,4 +202,29 @@ fn line_of(command: &Command) -> String {
 
 fn cannot_start(command: &Command, why: &std::io::Error) -> String {
     format!("cannot start {}: {why}", command.get_program().to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The grandchild holds the writing end of the pipe, so reading ends when it has.
+    #[test]
+    fn what_ends_with_its_parent_does_not_outlive_it() {
+        let grandchild = "sh -c 'echo started; exec sleep 600'";
+        let line = format!("{} {grandchild} & wait", ENDS_WITH_PARENT.join(" "));
+        let mut parent = Command::new("sh");
+        let mut parent = parent
+            .args(["-c", &line])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let mut said = BufReader::new(parent.stdout.take().expect("piped"));
+        let mut started = String::new();
+        said.read_line(&mut started).expect("it writes that");
+        parent.kill().expect("it waits");
+        parent.wait().expect("it was killed");
+        said.read_to_string(&mut started).expect("the pipe ends");
+        assert_eq!(started, "started\n");
+    }
 }

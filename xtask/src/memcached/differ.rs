@@ -1,6 +1,7 @@
-//! The same random commands to drover and to memcached.
+//! The same random commands to drover, or to a gateway, and to memcached.
 
-use super::server::{Kind, Server};
+use super::over;
+use super::server::{Kind, Server, Service};
 use super::{folder, versus};
 use crate::command;
 use crate::counts::Counts;
@@ -18,9 +19,12 @@ pub struct Args {
     /// The first stream, of 2000 commands
     #[arg(long, default_value_t = 0)]
     pub first: u64,
-    /// Number of streams
-    #[arg(long, default_value_t = STREAMS)]
-    pub streams: u64,
+    /// Number of streams; 500, or 200 with --over
+    #[arg(long)]
+    pub streams: Option<u64>,
+    /// Compare a gateway to a service of this system with memcached
+    #[arg(long, value_name = "SYSTEM")]
+    pub over: Option<String>,
 }
 
 impl Default for Args {
@@ -29,13 +33,28 @@ impl Default for Args {
             server: "drover".to_string(),
             seed: None,
             first: 0,
-            streams: STREAMS,
+            streams: None,
+            over: None,
+        }
+    }
+}
+
+impl Args {
+    /// The share of CI against a gateway over memory nodes.
+    pub fn of_ci_over_pool() -> Args {
+        Args {
+            streams: Some(STREAMS_OF_CI_OVER),
+            over: Some(over::POOL_OF_CI.to_string()),
+            ..Args::default()
         }
     }
 }
 
 /// A million commands in all.
 const STREAMS: u64 = 500;
+/// Number of streams to a gateway, and of those in CI.
+const STREAMS_OVER: u64 = 200;
+const STREAMS_OF_CI_OVER: u64 = 10;
 /// Number of streams in which a planted mistake must be noticed.
 const CANARY_STREAMS: u64 = 20;
 
@@ -58,6 +77,8 @@ const MEMCACHED: &[&str] = &[
 ];
 /// Two workers: keys and connections are on both.
 const DROVER: &[&str] = &["-A", "-m", "1024", "-t", "2"];
+/// As [`DROVER`], of a gateway, whose memory is the service's.
+const GATEWAY: &[&str] = &["-A", "-t", "2"];
 
 /// Streams that once showed a difference, and a few others, run regardless of the fresh seed: seed, first stream,
 /// number of streams.
@@ -77,15 +98,20 @@ pub fn run(steps: &mut Steps, args: &Args) {
 }
 
 /// The canaries, which must be noticed between memcached and itself; then the comparison, of fixed and of fresh streams.
-/// With `--seed`, only of that seed.
+/// With `--seed`, only of that seed; of a gateway, only fresh streams.
 pub fn works(args: &Args) -> Vec<Work<'_>> {
+    let default = if args.over.is_some() {
+        STREAMS_OVER
+    } else {
+        STREAMS
+    };
     let canaries = || {
         let streams = Streams {
             seed: CANARY_SEED,
             first: 0,
             count: CANARY_STREAMS,
         };
-        compare(&Kind::Memcached, &streams, &["--canaries"])
+        compare(&Kind::Memcached, None, &streams, &["--canaries"])
     };
     let fixed = || {
         let mut counts = Counts::default();
@@ -97,10 +123,14 @@ pub fn works(args: &Args) -> Vec<Work<'_>> {
     let streams = Streams {
         seed: args.seed.unwrap_or_else(crate::seed::fresh),
         first: args.first,
-        count: args.streams,
+        count: args.streams.unwrap_or(default),
     };
-    let name = format!("differ seed {}", streams.seed);
+    let over = args.over.as_ref().map(|system| format!(" over {system}"));
+    let name = format!("differ{} seed {}", over.unwrap_or_default(), streams.seed);
     let mut works: Vec<Work<'_>> = vec![(name, Box::new(move || compare_and_tell(args, &streams)))];
+    if args.over.is_some() {
+        return works;
+    }
     works.push(("differ canaries".to_string(), Box::new(canaries)));
     if args.seed.is_none() {
         works.push(("differ fixed".to_string(), Box::new(fixed)));
@@ -121,30 +151,60 @@ fn compare_and_tell(args: &Args, streams: &Streams) -> StepResult {
     if args.server != Args::default().server {
         again += &format!(" --server {}", args.server);
     }
+    if let Some(system) = &args.over {
+        again += &format!(" --over {system}");
+    }
     println!(
         "differ: --seed {} --first {} --streams {}",
         streams.seed, streams.first, streams.count
     );
-    compare(&Kind::named(&args.server)?, streams, &["--again", &again])
+    let kind = Kind::named(&args.server)?;
+    compare(&kind, args.over.as_deref(), streams, &["--again", &again])
 }
 
-fn compare(kind: &Kind, streams: &Streams, more: &[&str]) -> StepResult {
+/// The server that is compared with memcached.
+struct Subject {
+    server: Server,
+    /// The service behind it, if it is a gateway to another process.
+    _service: Option<Service>,
+}
+
+impl Subject {
+    fn start(kind: &Kind, over: Option<&str>, streams: &Streams) -> Result<Subject, String> {
+        let log = |what: &str| folder().join(format!("differ-{what}-{}.txt", streams.seed));
+        let mut service = None;
+        let server = match over {
+            None if *kind == Kind::Memcached => Server::start(kind, MEMCACHED, &log("server"))?,
+            None => Server::start(kind, DROVER, &log("server"))?,
+            Some(system) if over::is_pool(system) => {
+                Server::start(kind, &[DROVER, &["--system", system]].concat(), &log("gateway"))?
+            }
+            Some(system) => {
+                let service = service.insert(Service::start(kind, system, &log("service"))?);
+                Server::start_gateway(kind, service.name(), GATEWAY, &log("gateway"))?
+            }
+        };
+        Ok(Subject {
+            server,
+            _service: service,
+        })
+    }
+}
+
+fn compare(kind: &Kind, over: Option<&str>, streams: &Streams, more: &[&str]) -> StepResult {
     crate::setup::install(super::source::TOOLS)?;
+    // What a gateway refuses by a word of memcached's own is refused there, too.
+    let refusing: &[&str] = match over {
+        Some(system) if over::is_pool(system) => &["-X"],
+        Some(_) => &["-X", "-F"],
+        None => &[],
+    };
     let left = Server::start(
         &Kind::Memcached,
-        MEMCACHED,
+        &[MEMCACHED, refusing].concat(),
         &folder().join(format!("differ-memcached-{}.txt", streams.seed)),
     )?;
-    let flags = if *kind == Kind::Memcached {
-        MEMCACHED
-    } else {
-        DROVER
-    };
-    let right = Server::start(
-        kind,
-        flags,
-        &folder().join(format!("differ-server-{}.txt", streams.seed)),
-    )?;
+    let right = Subject::start(kind, over, streams)?;
     let mut versus = versus()?;
     versus.arg("differ");
     for (flag, number) in [
@@ -158,7 +218,7 @@ fn compare(kind: &Kind, streams: &Streams, more: &[&str]) -> StepResult {
         "--left",
         &left.address().to_string(),
         "--right",
-        &right.address().to_string(),
+        &right.server.address().to_string(),
     ]);
     command::run_and_quote(versus.args(more)).map(|_| Counts::ONE)
 }

@@ -1,9 +1,9 @@
 //! Servers that speak memcached's protocol: their command lines, and a running one.
 
-use crate::command::drover_path;
+use crate::command::{drover_path, ending_with_us};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -100,35 +100,40 @@ const CONNECT_TRIES: usize = 4000;
 impl Server {
     /// Starts `kind` with additional flags; its output goes to `log`.
     pub fn start(kind: &Kind, flags: &[&str], log: &Path) -> Result<Server, String> {
+        let words = |name: &str| named(&kind.words(), name);
+        Server::start_words(words, &[kind.as_root(), flags].concat(), log)
+    }
+
+    /// As [`start`](Server::start), a gateway to the service that has this `name`.
+    pub fn start_gateway(kind: &Kind, name: &str, flags: &[&str], log: &Path) -> Result<Server, String> {
+        Server::start_words(|_| named(&kind.gateway_words(), name), flags, log)
+    }
+
+    /// Starts the words that `words` makes of a name for this start.
+    fn start_words(
+        words: impl Fn(&str) -> Vec<String>,
+        flags: &[&str],
+        log: &Path,
+    ) -> Result<Server, String> {
         let mut last = String::new();
         for _ in 0..STARTS {
-            match Server::try_start(kind, flags, log) {
+            match Server::try_start(&words(&fresh_name()), flags, log) {
                 Ok(server) => return Ok(server),
                 Err(why) => last = why,
             }
         }
-        Err(format!("{kind:?} does not start: {last} ({})", log.display()))
+        Err(format!(
+            "{:?} does not start: {last} ({})",
+            words("NAME"),
+            log.display()
+        ))
     }
 
-    fn try_start(kind: &Kind, flags: &[&str], log: &Path) -> Result<Server, String> {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let nth = format!(
-            "{}-{}",
-            std::process::id(),
-            STARTED.fetch_add(1, Ordering::Relaxed)
-        );
+    fn try_start(words: &[String], flags: &[&str], log: &Path) -> Result<Server, String> {
         let port = free_port()?;
-        if let Some(folder) = log.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        }
-        let said = std::fs::File::create(log).map_err(|e| format!("{}: {e}", log.display()))?;
-        let again = said.try_clone().map_err(|e| e.to_string())?;
-        let words: Vec<String> = kind.words().iter().map(|word| word.replace("%p", &nth)).collect();
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).args(kind.as_root()).args(flags);
-        command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
-        let child = command.stdin(Stdio::null()).stdout(said).stderr(again).spawn();
-        let child = child.map_err(|e| format!("{}: {e}", words[0]))?;
+        let place = ["-l", "127.0.0.1", "-p", &port.to_string()].map(str::to_string);
+        let flags = flags.iter().map(ToString::to_string).chain(place);
+        let child = spawn(words.iter().cloned().chain(flags), log)?;
         let mut server = Server { child, port };
         server.wait_until_it_listens()?;
         Ok(server)
@@ -160,6 +165,85 @@ impl Server {
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
+}
+
+/// A running service without a port for memcached's clients, for gateways; killed by its id when dropped.
+pub struct Service {
+    child: Child,
+    name: String,
+}
+
+impl Service {
+    /// Starts a service of `system`; its output goes to `log`.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "another program's log cannot be waited for, only read again"
+    )]
+    pub fn start(kind: &Kind, system: &str, log: &Path) -> Result<Service, String> {
+        let name = fresh_name();
+        let child = spawn(named(&kind.service_words(system), &name), log)?;
+        let mut service = Service { child, name };
+        for _ in 0..CONNECT_TRIES {
+            let said = std::fs::read_to_string(log).unwrap_or_default();
+            if said.contains("serving at") {
+                return Ok(service);
+            }
+            if let Ok(Some(status)) = service.child.try_wait() {
+                return Err(format!(
+                    "the service of {system} ended with {status}: {}",
+                    log.display()
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(format!(
+            "the service of {system} does not serve: {}",
+            log.display()
+        ))
+    }
+
+    /// Its name, for [`Server::start_gateway`].
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A name that nothing else on this machine has.
+fn fresh_name() -> String {
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    let nth = STARTED.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{nth}", std::process::id())
+}
+
+/// A command line with `name` in the place for a process id.
+fn named(words: &[String], name: &str) -> Vec<String> {
+    words.iter().map(|word| word.replace("%p", name)).collect()
+}
+
+/// Starts a command, whose output goes to `log`.
+fn spawn(words: impl IntoIterator<Item = String>, log: &Path) -> Result<Child, String> {
+    if let Some(folder) = log.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    }
+    let said = std::fs::File::create(log).map_err(|e| format!("{}: {e}", log.display()))?;
+    let again = said.try_clone().map_err(|e| e.to_string())?;
+    let mut words = words.into_iter();
+    let program = words.next().unwrap_or_default();
+    let mut command = ending_with_us(&program);
+    let child = command
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(said)
+        .stderr(again)
+        .spawn();
+    child.map_err(|e| format!("{program}: {e}"))
 }
 
 impl Drop for Server {

@@ -4,6 +4,7 @@ use super::over;
 use super::server::{Kind, Server};
 use super::table::{Fit, Line, TABLE};
 use super::{folder, source};
+use crate::command::{ENDS_WITH_PARENT, ending_with_us};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};
 use std::collections::BTreeSet;
@@ -256,10 +257,11 @@ fn perl(line: &Line, kind: &Kind, over: Option<&str>, place: &Path, said: &Path)
         Fit::No(_) => SECONDS_OTHERS,
         _ => SECONDS,
     };
-    let mut command = Command::new("timeout");
-    command.args(["-k", "1", &seconds.to_string(), "perl"]);
+    let mut command = ending_with_us("timeout");
+    command.args(["-k", "1", &seconds.to_string()]);
     command
-        .args(["-It/lib", "-I.", "-MRealTime"])
+        .args(ENDS_WITH_PARENT)
+        .args(["perl", "-It/lib", "-I.", "-MRealTime"])
         .arg(format!("t/{}", line.file));
     command
         .current_dir(&home)

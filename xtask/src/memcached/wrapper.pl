@@ -32,11 +32,13 @@ while (defined(my $word = shift @ARGV)) {
         push @words, $word;
     }
 }
+# Test, server and service end with what started them, so that nothing outlives a killed suite.
+unshift @words, qw(setpriv --pdeathsig KILL);
 exec { $words[0] } @words or die "$words[0]: $!\n";
 
 # Starts the service, which ends with the suite's process group, and waits until it serves.
 sub serve {
-    my @service = @_;
+    my @service = (qw(setpriv --pdeathsig KILL), @_);
     my $log = "service-$$.txt";
     my $pid = fork // die "fork: $!\n";
     if (!$pid) {

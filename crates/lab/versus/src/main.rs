@@ -201,6 +201,7 @@ impl Differ {
             right: self.right,
             canary: None,
             late_s: 0,
+            refused: Vec::new(),
         }
     }
 }
@@ -229,7 +230,7 @@ fn differ(args: &Differ) -> std::io::Result<bool> {
         found.stream, args.seed, found.stream
     );
     println!("{}", found.mismatch);
-    let (elements, mismatch) = found.shrink(&args.sides())?;
+    let (elements, mismatch) = found.shrink()?;
     println!("shrunk:\n{mismatch}\nafter:");
     for element in &elements {
         println!("    {}", shown(element));
@@ -258,7 +259,7 @@ fn canaries(args: &Differ) -> std::io::Result<bool> {
                 "noticed: {} (of {} commands: {})",
                 canary.name,
                 report.commands,
-                found.shrink(&sides)?.0.len()
+                found.shrink()?.0.len()
             ),
             None => {
                 println!("NOT noticed in {} commands: {}", report.commands, canary.name);

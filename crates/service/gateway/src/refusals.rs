@@ -8,13 +8,14 @@ use drover_memcached::request::{Meta, MetaKind};
 const FLUSH: &str = "flush_all";
 
 /// Commands that no gateway has, but for that one.
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 8] = [
     "me",
     FLUSH,
     "cache_memlimit",
     "watch",
     "metadump",
     "mgdump",
+    "stats cachedump",
     "stats detail",
 ];
 
@@ -81,8 +82,8 @@ mod tests {
         let all = refusals(&OperationOffers::POINT);
         assert_eq!(
             all,
-            "me,flush_all,cache_memlimit,watch,metadump,mgdump,stats detail,mg:E,mg:N,mg:R,mg:h,mg:l,mg:t,ms:E,ms:I,md:E,md:I,\
-             md:x,ma:E,ma:t"
+            "me,flush_all,cache_memlimit,watch,metadump,mgdump,stats cachedump,stats detail,mg:E,mg:N,mg:R,mg:h,mg:l,mg:t,ms:E,\
+             ms:I,md:E,md:I,md:x,ma:E,ma:t"
         );
         let flushing = OperationOffers {
             flush: true,

@@ -10,6 +10,7 @@ mod command;
 mod compare;
 mod cut;
 mod draw;
+mod gateway;
 mod prepare;
 mod reply;
 mod session;
@@ -20,6 +21,7 @@ pub use canary::{CANARIES, Canary};
 pub use command::{Command, Element, End, Names, Piece};
 pub use compare::{DIFFERENCES, Difference, Mismatch, Relation, compare};
 pub use draw::stream;
+pub use gateway::{REFUSALS, Refusal};
 pub use session::{Pair, Sides};
 pub use shrink::shrink;
 
@@ -60,6 +62,8 @@ pub struct Found {
     pub mismatch: Mismatch,
     /// All commands and batch ends of the stream.
     pub elements: Vec<Element>,
+    /// The servers, with what was measured and asked of them.
+    sides: Sides,
 }
 
 impl Found {
@@ -73,9 +77,10 @@ impl Found {
     /// # Errors
     ///
     /// If a server cannot be reached or a connection fails.
-    pub fn shrink(self, sides: &Sides) -> std::io::Result<(Vec<Element>, Mismatch)> {
+    pub fn shrink(self) -> std::io::Result<(Vec<Element>, Mismatch)> {
+        let sides = self.sides;
         shrink(self.elements, self.mismatch, |some| {
-            Pair::connect_to_shrink(sides)?.play(some)
+            Pair::connect_to_shrink(&sides)?.play(some)
         })
     }
 }
@@ -99,20 +104,26 @@ fn is_lasting(sides: &Sides, elements: &[Element], mismatch: &Mismatch) -> std::
 
 /// Sends the streams of `options` to both servers, until a difference counts. Every difference counts, except one in
 /// numbers of seconds only: that counts if some difference recurs each of three more times that the stream is sent.
-/// Both servers must have been started freshly: first 8,000 items are stored in each. [`Sides::late_s`] is measured;
-/// the one given is ignored.
+/// Both servers must have been started freshly: first 8,000 items are stored in each. [`Sides::late_s`] is measured, and
+/// the right server is asked for [`Sides::refused`]; those given are ignored.
 ///
 /// # Errors
 /// If a server cannot be reached, a connection fails, or a server does not answer a simple request as memcached does.
 pub fn run(sides: &Sides, options: &Options) -> std::io::Result<Report> {
     let mut report = Report::default();
-    let left_s = prepare::prepare(sides.left)?;
+    let refused = gateway::refused_by(sides.right)?;
+    let (left_s, right_s) = (prepare::prepare(sides.left)?, prepare::prepare(sides.right)?);
     let sides = &Sides {
-        late_s: (left_s - prepare::prepare(sides.right)?).max(0),
+        // A server that shows no times needs no allowance for them.
+        late_s: left_s
+            .zip(right_s)
+            .map_or(0, |(left_s, right_s)| (left_s - right_s).max(0)),
+        refused,
         ..sides.clone()
     };
     for nth in options.first..options.first + options.streams {
-        let elements = stream(options.seed, nth, options.commands);
+        let mut elements = stream(options.seed, nth, options.commands);
+        gateway::adapt(&mut elements, &sides.refused, (options.seed, nth));
         let mut pair = Pair::connect(sides)?;
         let mismatch = pair.play(&elements)?;
         report.exact = pair.is_exact();
@@ -125,6 +136,7 @@ pub fn run(sides: &Sides, options: &Options) -> std::io::Result<Report> {
                 stream: nth,
                 mismatch,
                 elements,
+                sides: sides.clone(),
             });
             break;
         }

@@ -10,15 +10,17 @@ pub const NUMBER_MAX: usize = 1000;
 const ITEMS: usize = 8 * NUMBER_MAX;
 /// In May 2033: an absolute time, not a number of seconds.
 const MOMENT_UNIX_S: u64 = 2_000_000_000;
+/// Answer of a gateway to a flag about times.
+const REFUSAL: &str = "CLIENT_ERROR invalid flag";
 
 /// Stores 8,000 items on a fresh server, so that no later item gets a version (CAS) up to [`NUMBER_MAX`]. Otherwise a
 /// drawn number could by chance be an item's version, and of different items on the two servers. Returns the seconds
-/// left until a fixed moment (in 2033) by the server's clock.
+/// left until a fixed moment (in 2033) by the server's clock; `None` if it refuses to show times.
 ///
 /// # Errors
 ///
 /// If the server cannot be reached, or does not answer as memcached does.
-pub fn prepare(address: SocketAddr) -> io::Result<i64> {
+pub fn prepare(address: SocketAddr) -> io::Result<Option<i64>> {
     let mut stream = TcpStream::connect(address)?;
     let mut lines = Vec::new();
     for nth in 0..ITEMS {
@@ -28,7 +30,13 @@ pub fn prepare(address: SocketAddr) -> io::Result<i64> {
     stream.write_all(&lines)?;
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
-    let seconds = answer.trim_end().strip_prefix("HD t");
+    let answer = answer.trim_end();
+    if answer == REFUSAL {
+        return Ok(None);
+    }
+    let seconds = answer.strip_prefix("HD t");
     let seconds = seconds.and_then(|seconds| seconds.parse().ok());
-    seconds.ok_or_else(|| Error::other(format!("{address} answered {answer:?}")))
+    seconds
+        .map(Some)
+        .ok_or_else(|| Error::other(format!("{address} answered {answer:?}")))
 }

@@ -4,6 +4,7 @@ use super::canary::Canary;
 use super::command::{CONNECTIONS, Element, End, Names};
 use super::compare::{Mismatch, Relation, compare};
 use super::cut::Cuts;
+use super::gateway::{Refusal, stand_in};
 use super::reply;
 use super::unread::Unread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,6 +28,8 @@ pub struct Sides {
     /// moment, because memcached's clock starts late: see [`DIFFERENCES`](super::DIFFERENCES). [`run`](super::run)
     /// measures it.
     pub late_s: i64,
+    /// What the right server refuses, if it is a gateway: see [`REFUSALS`](super::REFUSALS). [`run`](super::run) asks for it.
+    pub refused: Vec<Refusal>,
 }
 
 /// Three connections to each of two servers, to send one stream of commands and compare the answers; also holds the
@@ -133,9 +136,8 @@ impl Pair {
                 Some(Element::End(end)) => *end,
                 _ => End::default(),
             };
-            for side in [&mut self.left, &mut self.right] {
-                side.fill(batch, how, self.bytes);
-            }
+            self.left.fill(batch, how, self.bytes, &self.sides.refused);
+            self.right.fill(batch, how, self.bytes, &[]);
             let end = format!("NF Oend{}\r\n", self.bytes);
             self.exchange(Cuts::new(how.cut, self.left.out.len()), end.as_bytes())?;
             if let Some(canary) = &self.sides.canary {
@@ -225,14 +227,17 @@ impl Side {
         Ok(())
     }
 
-    fn fill(&mut self, batch: &[Element], how: End, nonce: u64) {
+    /// Takes the commands of a batch, with stand-ins for those that the other side refuses.
+    fn fill(&mut self, batch: &[Element], how: End, nonce: u64, refused: &[Refusal]) {
         self.on = usize::from(how.connection) % CONNECTIONS;
         self.out.clear();
         self.received.clear();
         self.sent = 0;
         for element in batch {
             if let Element::Command(command) = element {
-                self.names.render(command, &mut self.out);
+                let instead = stand_in(command, refused);
+                self.names
+                    .render(instead.as_ref().unwrap_or(command), &mut self.out);
             }
         }
         for _ in 0..SYNCS {

@@ -5,7 +5,9 @@ use super::store::{Joined, Put};
 use super::{Action, Step, Ttl, Turn, unchanged};
 use drover_base::{Condition, crc64};
 use drover_kv::{Op, Outcome};
-use drover_memcached::decide::{ItemFacts, MetaGet, MetaSet, MetaSum, NON_NUMERIC, NumberText, sum_line};
+use drover_memcached::decide::{
+    ItemFacts, MetaGet, MetaSet, MetaSum, NON_NUMERIC, NumberText, sum_line, unknown_flag_line,
+};
 use drover_memcached::request::{Expiry, Meta, MetaKind};
 use drover_store::ExtraOutcome;
 
@@ -66,7 +68,7 @@ impl<'a> Turn<'a, '_> {
                 let set = MetaSet::of(meta);
                 let put = self.put_of(meta, &set);
                 match (self.can_put(&put), set.joins()) {
-                    (false, _) => self.refuse(false, b"CLIENT_ERROR invalid flag\r\n"),
+                    (false, _) => self.refuse(false, unknown_flag_line(meta.kind)),
                     (true, true) => self.read(),
                     (true, false) => {
                         self.memo.written = if meta.has(b'c') { crc64(meta.value) } else { 0 };

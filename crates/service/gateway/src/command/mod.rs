@@ -13,7 +13,7 @@ mod store;
 use crate::refusals::has_refused_flag;
 use drover_base::Condition;
 use drover_kv::{Op, OperationOffers, Outcome, Refusal};
-use drover_memcached::decide::{TOO_LARGE_LINE, meta_status};
+use drover_memcached::decide::{TOO_LARGE_LINE, meta_status, unknown_flag_line};
 use drover_memcached::forward::What;
 use drover_memcached::request::{Expiry, Meta, MetaKind, Request, TooLarge};
 use drover_memcached::{Counters, LineBuffer};
@@ -185,7 +185,7 @@ impl<'a> Turn<'a, '_> {
             },
             Request::Meta(ref meta) if meta.kind == MetaKind::Debug => self.refuse(false, b"ERROR\r\n"),
             Request::Meta(ref meta) if has_refused_flag(meta, offers) => {
-                self.refuse(false, b"CLIENT_ERROR invalid flag\r\n")
+                self.refuse(false, unknown_flag_line(meta.kind))
             }
             Request::Meta(ref meta) => self.begin_meta(meta),
             Request::TooLarge(TooLarge { .. }) | Request::Fetch { .. } | Request::General(_) => {

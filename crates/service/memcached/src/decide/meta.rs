@@ -3,7 +3,7 @@
 use crate::line::{LineBuffer, digits};
 use crate::parse::base64::{self, TEXT_BYTES_MAX};
 use crate::parse::scan;
-use crate::request::Meta;
+use crate::request::{Meta, MetaKind};
 use drover_base::Condition;
 use drover_store::{ExtraOutcome, ItemRef, Join};
 
@@ -272,6 +272,14 @@ pub fn meta_status(line: &mut LineBuffer, status: &[u8], meta: &Meta<'_>, key: &
         }
     }
     line.push(b"\r\n");
+}
+
+/// Reply to a meta command with a flag that the server does not know: memcached has two.
+pub fn unknown_flag_line(kind: MetaKind) -> &'static [u8] {
+    match kind {
+        MetaKind::Delete | MetaKind::Arithmetic => b"CLIENT_ERROR invalid or duplicate flag\r\n",
+        MetaKind::Get | MetaKind::Set | MetaKind::Debug => b"CLIENT_ERROR invalid flag\r\n",
+    }
 }
 
 /// Calls `with` on the decoded key of `meta`. The parser has checked that it decodes.

@@ -5,7 +5,9 @@ mod meta;
 mod number;
 mod store;
 
-pub use meta::{ItemFacts, MetaChange, MetaGet, MetaSet, MetaSum, meta_key, meta_status, sum_line};
+pub use meta::{
+    ItemFacts, MetaChange, MetaGet, MetaSet, MetaSum, meta_key, meta_status, sum_line, unknown_flag_line,
+};
 pub(crate) use number::VALUE_BYTES_MAX;
 pub use number::{NO_MEMORY_FOR_NUMBER, NON_NUMERIC, NUMBER_BYTES_MAX, NumberText, number_in, sum};
 pub use store::{

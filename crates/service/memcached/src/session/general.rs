@@ -39,6 +39,10 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                 return Ok(());
             }
             b"stats" => return stats::answer(executor, &words, output).map_err(|_| Need::Replies),
+            // A gateway's system may flush before it executes what this connection has asked for.
+            b"flush_all" if executor.server.settings.gateway.is_some() && output.has_holes() => {
+                return Err(Need::Replies);
+            }
             b"flush_all" => match self.flush(executor, &words, noreply) {
                 Some(refusal) => refusal,
                 None => return Ok(()),

@@ -13,6 +13,7 @@ mod split;
 mod write;
 
 pub use read::Found;
+use write::Successor;
 pub use write::{ItemMeta, Updated};
 
 use crate::error::RaceError;
@@ -222,7 +223,7 @@ impl<P: Provider> Race<P> {
     ) -> Result<bool, RaceError> {
         let mut change = |found: &Found, value: &mut Vec<u8>| {
             change(found.value(), value);
-            meta
+            Successor::changed(meta)
         };
         let changed = self
             .change(cx, key, Condition::Always, &mut Vec::new(), &mut change)
@@ -236,7 +237,7 @@ impl<P: Provider> Race<P> {
         key: &[u8],
         condition: Condition,
         scratch: &mut Vec<u8>,
-        change: &mut impl FnMut(&Found, &mut Vec<u8>) -> ItemMeta,
+        change: &mut impl FnMut(&Found, &mut Vec<u8>) -> Successor,
     ) -> Result<Updated, RaceError> {
         let mut guard = cx.conflict_guard().await;
         let mut operation = self.begin(cx, key)?;
@@ -263,10 +264,10 @@ impl<P: Provider> Race<P> {
     ) -> Result<Updated, RaceError> {
         let mut keep = |found: &Found, space: &mut Vec<u8>| {
             space.extend_from_slice(value);
-            ItemMeta {
+            Successor::changed(ItemMeta {
                 flags: found.flags,
                 expire_s: found.expire_s,
-            }
+            })
         };
         loop {
             if condition != Condition::IfAbsent {
@@ -282,7 +283,7 @@ impl<P: Provider> Race<P> {
         }
     }
 
-    /// Sets the time at which the value of `key` expires, if it has one; it gets a new version. `scratch` is memory for the
+    /// Sets the time at which the value of `key` expires, if it has one; it keeps its version. `scratch` is memory for the
     /// value. Returns whether there was a value.
     ///
     /// # Errors
@@ -297,7 +298,11 @@ impl<P: Provider> Race<P> {
         let mut change = |found: &Found, value: &mut Vec<u8>| {
             value.extend_from_slice(found.value());
             let flags = found.flags;
-            ItemMeta { flags, expire_s }
+            Successor {
+                meta: ItemMeta { flags, expire_s },
+                // Who has the value still has it: a touch does not make `cas` lose.
+                version: Some(found.version),
+            }
         };
         let changed = self
             .change(cx, key, Condition::Always, scratch, &mut change)

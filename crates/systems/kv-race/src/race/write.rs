@@ -27,6 +27,20 @@ pub struct ItemMeta {
     pub expire_s: u32,
 }
 
+/// What the block that replaces an item's says besides the new value.
+pub(super) struct Successor {
+    pub(super) meta: ItemMeta,
+    /// The item's version; `None`: a new one.
+    pub(super) version: Option<u64>,
+}
+
+impl Successor {
+    /// That of another value.
+    pub(super) fn changed(meta: ItemMeta) -> Successor {
+        Successor { meta, version: None }
+    }
+}
+
 /// What came of an update whose outcome is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Updated {
@@ -91,7 +105,7 @@ impl<P: Provider> Race<P> {
         let mut operation = self.begin(cx, key)?;
         // Nothing is changed before there is memory for the item.
         let mut block = loop {
-            match operation.stage_new_block(value, meta).await {
+            match operation.stage_new_block(value, &Successor::changed(meta)).await {
                 Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
                 block => break block?,
             }
@@ -106,12 +120,12 @@ impl<P: Provider> Race<P> {
 
 impl<P: Provider> Operation<'_, P> {
     /// Allocates a block for the key with `value`, and stages its WRITE.
-    async fn stage_new_block(&mut self, value: &[u8], meta: ItemMeta) -> Result<NewBlock, RaceError> {
+    async fn stage_new_block(&mut self, value: &[u8], item: &Successor) -> Result<NewBlock, RaceError> {
         self.race.charge(costs::NEW);
         let (node, arena) = (self.shard.node, &self.race.0.arena);
         let cut = Cut::new(self.key.len(), value.len()).ok_or(RaceError::TooLarge)?;
         let units = cut.block_bytes().div_ceil(BLOCK_UNIT);
-        let version = match arena.try_version(node) {
+        let version = match item.version.or_else(|| arena.try_version(node)) {
             Some(version) => version,
             None => arena.version(self.cx, node).await?,
         };
@@ -119,8 +133,8 @@ impl<P: Provider> Operation<'_, P> {
         let pool = self.race.nodes().pool();
         let meta = BlockMeta {
             owner: pool.client(),
-            flags: meta.flags,
-            expire_s: meta.expire_s,
+            flags: item.meta.flags,
+            expire_s: item.meta.expire_s,
             created_s: pool.node(node).clock_s(self.cx.now()),
             version,
         };
@@ -364,7 +378,7 @@ impl<P: Provider> Operation<'_, P> {
         &mut self,
         condition: Condition,
         value: &mut Vec<u8>,
-        change: &mut impl FnMut(&Found, &mut Vec<u8>) -> ItemMeta,
+        change: &mut impl FnMut(&Found, &mut Vec<u8>) -> Successor,
         guard: &mut ConflictGuard<'_, P>,
     ) -> Result<Updated, RaceError> {
         loop {
@@ -387,11 +401,11 @@ impl<P: Provider> Operation<'_, P> {
                         continue;
                     };
                     value.clear();
-                    let meta = change(&found.found, value);
+                    let item = change(&found.found, value);
                     let (id, slot, chain) = (found.id, found.slot, found.chain);
                     // The old value's buffer goes back before the new one's is waited for.
                     drop(found);
-                    let new = self.stage_new_block(value, meta).await?;
+                    let new = self.stage_new_block(value, &item).await?;
                     let addr = self.slot_addr(id);
                     // If it fails, nobody knows whether the block is linked: it stays.
                     if self.cas(addr, slot, slot.replaced(new.block)).await? {

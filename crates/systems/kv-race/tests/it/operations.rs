@@ -1,6 +1,7 @@
 //! Goal: operations do what they say, and refuse what they must.
 
 use crate::bed::{Bed, Fabric};
+use drover_base::Condition;
 use drover_kv_race::{ItemMeta, RaceError};
 use drover_testkit::on_pool_fabrics;
 
@@ -12,6 +13,7 @@ const META: ItemMeta = ItemMeta {
 on_pool_fabrics! {
     race_increments_add_up
     race_operations_do_what_they_say
+    race_a_touch_changes_the_expiry_only
     race_defect_old_block_leaked
 }
 
@@ -48,6 +50,26 @@ fn race_operations_do_what_they_say<F: Fabric>(fabric: F) {
         for (key, value) in [(&[][..], 1), (&[1; 251], 1), (b"k", (1 << 20) + 1)] {
             let put = race.put(&cx, key, &vec![1; value], META).await;
             assert_eq!(put, Err(RaceError::TooLarge), "{} and {value}", key.len());
+        }
+        Ok(())
+    });
+}
+
+/// Who has read the value may still replace it under its version, as with memcached.
+fn race_a_touch_changes_the_expiry_only<F: Fabric>(fabric: F) {
+    let bed = Bed::new(fabric, 8);
+    let process = bed.process();
+    bed.run(&process, |cx, race| async move {
+        for value in [&[1; 8][..], &[2; 40_000]] {
+            race.put(&cx, b"fox", value, META).await?;
+            let version = race.get(&cx, b"fox").await?.expect("put").version;
+            let expire_s = race.expire_s(&cx, b"fox", 1000);
+            assert!(race.touch(&cx, b"fox", expire_s, &mut Vec::new()).await?);
+            let found = race.get(&cx, b"fox").await?.expect("touched");
+            assert_eq!((found.value(), found.flags), (value, META.flags));
+            assert_eq!((found.version, found.expire_s), (version, expire_s));
+            let unchanged = Condition::IfVersion(version);
+            assert!(race.delete_if(&cx, b"fox", unchanged).await?.is_done());
         }
         Ok(())
     });
