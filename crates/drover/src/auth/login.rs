@@ -2,10 +2,11 @@
 
 use super::AuthFile;
 use crate::exit::Failure;
+use drover_base::Ns;
 use drover_control::{Credentials, Guard};
+use drover_memcached::{Judgement, Login};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Guards of all listeners. Each listener counts and slows wrong passwords for itself, so that guesses at one keep
 /// nobody from another.
@@ -14,7 +15,7 @@ pub struct Doors {
     users: Arc<AuthFile>,
     native: Arc<Guard>,
     admin: Arc<Guard>,
-    memcached_failures: AtomicU64,
+    memcached: Arc<Guard>,
 }
 
 /// Numbers of wrong passwords so far, by listener.
@@ -38,8 +39,8 @@ impl Doors {
         Ok(Doors {
             native: Guard::new(users.clone()),
             admin: Guard::new(users.clone()),
+            memcached: Guard::new(users.clone()),
             users,
-            memcached_failures: AtomicU64::new(0),
         })
     }
 
@@ -66,20 +67,26 @@ impl Doors {
         self.admin.clone()
     }
 
-    /// Whether a memcached client may log in; counts wrong passwords.
-    pub fn admits_memcached(&self, user: &[u8], password: &[u8]) -> bool {
-        let is_let_in = self.users.admits(user, password);
-        if !is_let_in {
-            self.memcached_failures.fetch_add(1, Ordering::Relaxed);
+    /// Judges the login of a memcached client, once a second for each host that guesses.
+    pub fn judge_memcached(&self, login: &Login<'_>, now_s: u32) -> Judgement {
+        let now = Ns::from_s(u64::from(now_s));
+        if now < self.memcached.host_may_try_at(login.host, now) {
+            return Judgement::Later;
         }
-        is_let_in
+        match self
+            .memcached
+            .judge_host(login.host, login.user, login.password, now)
+        {
+            true => Judgement::Accepted,
+            false => Judgement::Refused,
+        }
     }
 
     /// Numbers of wrong passwords.
     pub fn failures(&self) -> Failures {
         Failures {
             native: self.native.failures(),
-            memcached: self.memcached_failures.load(Ordering::Relaxed),
+            memcached: self.memcached.failures(),
             admin: self.admin.failures(),
         }
     }

@@ -9,8 +9,8 @@ use drover_base::{Cpu, HashSeed, Ns, Progress};
 use drover_kv::{CoActor, CoActors, CoreInfo, MakeCoActor};
 use drover_mem::NativeCpu;
 use drover_memcached::{
-    AllowedCommands, Connections, Core, Executor, GatewayInfo, Guest, ItemSettings, Receiver, Rings, Server,
-    ServerHooks, Session, Settings as Limits, SocketInfo, TlsSettings,
+    AllowedCommands, Connections, Core, Executor, GatewayInfo, Guest, ItemSettings, Judgement, Login,
+    Receiver, Rings, Server, ServerHooks, Session, Settings as Limits, SocketInfo, TlsSettings,
 };
 use drover_net::{
     Address, ClientCertificates, ConnTable, Known, Listener, Output, PendingReply, SocketOptions, Sockets,
@@ -392,11 +392,9 @@ struct Program {
 }
 
 impl ServerHooks for Program {
-    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
-        self.files
-            .auth
-            .as_ref()
-            .is_some_and(|doors| doors.admits_memcached(user, password))
+    fn authenticate(&self, login: &Login<'_>, now_s: u32) -> Judgement {
+        let doors = self.files.auth.as_ref();
+        doors.map_or(Judgement::Refused, |doors| doors.judge_memcached(login, now_s))
     }
 
     fn refresh_certificates(&self) -> Result<(), String> {

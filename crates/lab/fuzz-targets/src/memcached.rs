@@ -55,7 +55,7 @@ fn told(input: &[u8], piece_bytes: usize, output_limit: usize) -> Vec<u8> {
                 Need::Close => return told,
                 Need::OutputSpace | Need::Turn => {}
                 Need::Replies | Need::Route => panic!("there are no others"),
-                Need::Notification => break,
+                Need::Notification | Need::Tick => break,
             }
         }
     }

@@ -94,7 +94,7 @@ pub use gather::each_reply;
 pub use line::LineBuffer;
 pub use rings::{Inbound, Outbound, Receiver, Rings};
 pub use router::{CoreRouter, RouteFull, SingleCore};
-pub use server::{Connections, NoHooks, Server, ServerHooks};
+pub use server::{Connections, Judgement, Login, NoHooks, Server, ServerHooks};
 pub use session::Session;
 pub use settings::{AllowedCommands, GatewayInfo, ItemSettings, Settings, SocketInfo, TlsSettings};
 pub use watch::{Guest, Watchers};

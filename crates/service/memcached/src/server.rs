@@ -8,6 +8,7 @@ use crate::watch::Watchers;
 use drover_base::KeyHasher;
 use drover_base::sync::{AtomicU32, AtomicU64, Ordering};
 use std::fmt::Write;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// State that all cores share.
@@ -95,13 +96,35 @@ pub struct Connections {
     pub accepting: bool,
 }
 
+/// An attempt to log in.
+#[derive(Clone, Copy, Debug)]
+pub struct Login<'a> {
+    /// The client's host; `None`: this machine, by a Unix socket.
+    pub host: Option<IpAddr>,
+    /// The user that it names.
+    pub user: &'a [u8],
+    /// The password that it gives.
+    pub password: &'a [u8],
+}
+
+/// What is said about a [`Login`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Judgement {
+    /// The client may go on.
+    Accepted,
+    /// User or password are wrong.
+    Refused,
+    /// Not yet: its host has guessed. It is judged in another second.
+    Later,
+}
+
 /// Services of the program around the protocol. Called for rare commands only; must not block. Each method has a
 /// default, which [`NoHooks`] uses.
 pub trait ServerHooks: Send + Sync {
-    /// Whether the user and password are valid. Default: false.
-    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
-        let _ = (user, password);
-        false
+    /// Judges a user and a password, in second `now_s` since the server's start. Default: refused.
+    fn authenticate(&self, login: &Login<'_>, now_s: u32) -> Judgement {
+        let _ = (login, now_s);
+        Judgement::Refused
     }
 
     /// Asks the program to stop: as SIGTERM does or, if `graceful` and the server has a memory file, as SIGUSR1 does

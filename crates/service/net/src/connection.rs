@@ -56,6 +56,8 @@ pub(crate) struct Lists {
     pub(crate) hungry: bool,
     /// Connections that wait until the way to another core has space.
     pub(crate) stalled: bool,
+    /// Connections that wait for the next second.
+    pub(crate) asleep: bool,
 }
 
 /// Resources that a core lends to a connection during its turn.
@@ -122,7 +124,12 @@ impl<T: Protocol> Connection<T> {
             Need::Input { at_least } => self.receive(executor, bench, at_least),
             Need::Notification if self.readiness.is_readable() => self.receive(executor, bench, 1),
             Need::OutputSpace if self.output.is_full() => Turn::Done,
-            Need::OutputSpace | Need::Replies | Need::Route | Need::Turn | Need::Notification => {
+            Need::OutputSpace
+            | Need::Replies
+            | Need::Route
+            | Need::Tick
+            | Need::Turn
+            | Need::Notification => {
                 let rest = std::mem::take(&mut self.rest);
                 let used = self.advance(executor, rest.bytes());
                 self.rest = rest;
@@ -350,7 +357,7 @@ impl<T: Protocol> Connection<T> {
         let asks_no_more = match self.need {
             Need::Close => true,
             Need::Input { .. } | Need::Notification => leaving,
-            Need::OutputSpace | Need::Replies | Need::Route | Need::Turn => false,
+            Need::OutputSpace | Need::Replies | Need::Route | Need::Tick | Need::Turn => false,
         };
         asks_no_more && self.output.is_empty() && !self.readiness.is_blocked()
     }

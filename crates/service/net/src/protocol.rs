@@ -42,6 +42,8 @@ pub enum Need {
     Route,
     /// A notification ([`Sockets::notify`](crate::Sockets::notify)) or further input, whichever comes first.
     Notification,
+    /// The next second, as [`Sockets::step`](crate::Sockets::step) counts them. Whatever arrives meanwhile waits.
+    Tick,
     /// Another turn with the same rest, after other connections: it has served as many requests as one turn may have
     /// (`-R`).
     Turn,

@@ -36,16 +36,17 @@ impl Caller {
     pub(crate) fn of(peer: Peer) -> Caller {
         match peer {
             Peer::Process(cred) => Caller::User(cred.uid),
-            Peer::Host(addr) => Caller::of_host(addr.ip()),
+            Peer::Host(addr) => Caller::of_host(Some(addr.ip())),
             Peer::ThisProcess | Peer::Unknown => Caller::Unknown,
         }
     }
 
-    fn of_host(ip: IpAddr) -> Caller {
-        Caller::Host(match ip.to_canonical() {
-            IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) >> 64 << 64).into()),
-            v4 => v4,
-        })
+    fn of_host(ip: Option<IpAddr>) -> Caller {
+        match ip.map(|ip| ip.to_canonical()) {
+            Some(IpAddr::V6(v6)) => Caller::Host(IpAddr::V6((u128::from(v6) >> 64 << 64).into())),
+            Some(v4) => Caller::Host(v4),
+            None => Caller::Unknown,
+        }
     }
 }
 
@@ -93,14 +94,14 @@ impl Guard {
     }
 
     /// For a listener with a protocol of its own: time from which on a secret of the host `ip` may be
-    /// [judged](Guard::judge_host); at most a second from `now`.
-    pub fn host_may_try_at(&self, ip: IpAddr, now: Ns) -> Ns {
-        self.may_try_at(Caller::of_host(ip), now)
+    /// [judged](Guard::judge_host); at most a second from `now`. Without an address it is this machine.
+    pub fn host_may_try_at(&self, ip: impl Into<Option<IpAddr>>, now: Ns) -> Ns {
+        self.may_try_at(Caller::of_host(ip.into()), now)
     }
 
     /// For a listener with a protocol of its own: whether `secret` is one of `user`'s. Takes as long wherever the first
     /// difference is. A wrong one is counted, and slows the host `ip`.
-    pub fn judge_host(&self, ip: IpAddr, user: &[u8], secret: &[u8], now: Ns) -> bool {
+    pub fn judge_host(&self, ip: impl Into<Option<IpAddr>>, user: &[u8], secret: &[u8], now: Ns) -> bool {
         // The HMACs of both, which have one length, are compared.
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &super::handshake::nonce());
         let given = ring::hmac::sign(&key, secret);
@@ -109,7 +110,7 @@ impl Guard {
             is_good |= ring::hmac::verify(&key, secret, given.as_ref()).is_ok();
         });
         if !is_good {
-            self.failed(Caller::of_host(ip), now);
+            self.failed(Caller::of_host(ip.into()), now);
         }
         is_good
     }
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_host_are_one_caller() {
-        let host = |text: &str| Caller::of_host(text.parse().expect("an address"));
+        let host = |text: &str| Caller::of_host(Some(text.parse().expect("an address")));
         assert_eq!(host("2001:db8::1"), host("2001:db8::ffff:0:2"));
         assert_ne!(host("2001:db8::1"), host("2001:db8:0:1::1"));
         assert_eq!(host("::ffff:10.0.0.1"), host("10.0.0.1"));
@@ -201,7 +202,8 @@ mod tests {
 
     #[test]
     fn secrets_of_other_protocols_are_judged_whole() {
-        let (guard, now, ip) = (guard(), Ns::from_s(1), "10.0.0.1".parse().expect("an address"));
+        let (guard, now) = (guard(), Ns::from_s(1));
+        let ip: IpAddr = "10.0.0.1".parse().expect("an address");
         assert!(guard.judge_host(ip, b"me", b"secret", now));
         for (user, secret) in [
             ("me", ""),

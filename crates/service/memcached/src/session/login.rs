@@ -2,11 +2,13 @@
 
 use super::{Session, State, Step};
 use crate::parse::scan::{self, Line, Words};
-use crate::{Executor, exec};
+use crate::{Executor, Judgement, Login, exec};
 use drover_base::Cpu;
 use drover_net::{Need, Output};
 use drover_store::Sharing;
 
+/// Reply to the right password.
+const ACCEPTED: &str = "STORED";
 /// Maximum length of the first line and of the credentials.
 const LOGIN_BYTES_MAX: usize = 2048;
 
@@ -62,27 +64,43 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         let Some(value) = rest.get(..at_least) else {
             return Step::Wait(0, Need::Input { at_least });
         };
-        self.state = State::Unauthenticated { credentials: None };
         let reply = match value.strip_suffix(b"\r\n") {
             None => "CLIENT_ERROR bad command line termination",
-            Some(value) => self.judge(executor, value),
+            Some(value) => match self.judge(executor, value) {
+                Some(reply) => reply,
+                None => return Step::Wait(0, Need::Tick),
+            },
+        };
+        self.state = match reply == ACCEPTED {
+            true => State::Idle,
+            false => State::Unauthenticated { credentials: None },
         };
         exec::reply(output, reply);
         Step::On(at_least)
     }
 
-    fn judge(&mut self, executor: &mut Executor<'_, C, S>, value: &[u8]) -> &'static str {
+    /// The reply to credentials; `None`: they are looked at later.
+    fn judge(&mut self, executor: &mut Executor<'_, C, S>, value: &[u8]) -> Option<&'static str> {
         let mut words = Words::new(value);
         let (Some(user), Some(password)) = (words.next(), words.next()) else {
-            return "CLIENT_ERROR bad authentication token format";
+            return Some("CLIENT_ERROR bad authentication token format");
         };
+        let peer = self.presence.as_ref().and_then(|known| known.guest.peer);
+        let login = Login {
+            host: peer.map(|peer| peer.ip()),
+            user,
+            password,
+        };
+        let judgement = executor.server.host.authenticate(&login, executor.now_s);
+        if judgement == Judgement::Later {
+            return None;
+        }
         let counters = &mut executor.core.counters;
         counters.auth_cmds += 1;
-        if executor.server.host.authenticate(user, password) {
-            self.state = State::Idle;
-            return "STORED";
+        if judgement == Judgement::Accepted {
+            return Some(ACCEPTED);
         }
         counters.auth_errors += 1;
-        "CLIENT_ERROR authentication failure"
+        Some("CLIENT_ERROR authentication failure")
     }
 }

@@ -133,7 +133,7 @@ impl<S: Sharing + 'static> Cores<S> {
                 Need::Replies | Need::Route => assert!(self.deliver(&mut output), "it waits for nobody"),
                 Need::Turn => {}
                 Need::OutputSpace => told.extend(bed::take(&mut output)),
-                Need::Input { .. } | Need::Notification | Need::Close => break,
+                Need::Input { .. } | Need::Notification | Need::Tick | Need::Close => break,
             }
         }
         while self.deliver(&mut output) {}

@@ -1,13 +1,19 @@
 //! Logging in, as with memcached's `-Y`.
 
 use crate::bed::{Bed, Client, settings};
-use drover_memcached::ServerHooks;
+use drover_memcached::{Judgement, Login, ServerHooks};
+use drover_net::Need;
 
 struct Door;
 
 impl ServerHooks for Door {
-    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
-        (user, password) == (b"me", b"secret")
+    /// In odd seconds nobody is judged.
+    fn authenticate(&self, login: &Login<'_>, now_s: u32) -> Judgement {
+        match (login.user, login.password) {
+            _ if now_s % 2 == 1 => Judgement::Later,
+            (b"me", b"secret") => Judgement::Accepted,
+            _ => Judgement::Refused,
+        }
     }
 }
 
@@ -62,4 +68,23 @@ fn who_does_not_may_not() {
 #[test]
 fn who_only_talks_is_hung_up_on() {
     told(&[(&"x".repeat(2049), "")], true);
+}
+
+#[test]
+fn a_login_that_is_not_judged_yet_keeps_what_comes_behind_it_waiting() {
+    let mut bed = Bed::with(settings(), Box::new(Door));
+    bed.now_s = 101;
+    let mut client = Client::with(true, 1 << 20);
+    let input = b"set x 0 0 8\r\nme wrong\r\nset x 0 0 9\r\nme secret\r\nmn\r\n";
+    assert_eq!(bed.say(&mut client, input), b"");
+    assert_eq!(client.need, Some(Need::Tick));
+    assert_eq!(bed.core.counters.auth_cmds, 0, "it is not looked at");
+    bed.now_s = 102;
+    let told = bed.say(&mut client, b"");
+    let want = "CLIENT_ERROR authentication failure\r\nSTORED\r\nMN\r\n";
+    assert_eq!(String::from_utf8_lossy(&told), want);
+    assert_eq!(
+        (bed.core.counters.auth_cmds, bed.core.counters.auth_errors),
+        (2, 1)
+    );
 }

@@ -24,6 +24,12 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         if !self.hungry.is_empty() {
             self.shed_senders();
         }
+        for token in self.sleeping.drain(..) {
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.lists.asleep = false;
+                enqueue(&mut self.queue, token, connection);
+            }
+        }
     }
 
     /// Closes connections without input for too long. Cost: visits every connection, once a second.
@@ -156,7 +162,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
     /// Time of the next work even if nothing arrives.
     pub(super) fn wake_at(&self, now: Ns) -> Ns {
         let timers = self.options.idle_timeout_s > 0 && self.counters.current > 0;
-        let second = match timers || !self.hungry.is_empty() {
+        let second = match timers || !self.hungry.is_empty() || !self.sleeping.is_empty() {
             true => now + Ns::from_s(1),
             false => Ns::MAX,
         };

@@ -96,6 +96,8 @@ pub struct Sockets<T: Protocol, P: Poller = Epoll> {
     hungry: VecDeque<Token>,
     /// Connections that wait for the way to another core, longest waiting first.
     stalled: VecDeque<Token>,
+    /// Connections that wait for the next second.
+    sleeping: Vec<Token>,
     /// Number of returned blocks when memory last sufficed for no waiting connection.
     starved_at: u64,
     counters: Counters,
@@ -148,6 +150,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             dirty: Vec::new(),
             hungry: VecDeque::new(),
             stalled: VecDeque::new(),
+            sleeping: Vec::new(),
             starved_at: u64::MAX,
             counters: Counters::default(),
             serving: None,
@@ -197,7 +200,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
     }
 
     /// Accepts connections and serves input, at most one batch; writes no replies. When `now_s` (seconds since the
-    /// server's start) has changed, it also closes idle and stalled connections. Returns `Busy` if it did something or
+    /// server's start) has changed, it also closes idle and stalled connections, and goes on with those that wait for that. Returns `Busy` if it did something or
     /// has more to do. Cost: a system call, and one for each connection with input.
     pub fn step(&mut self, executor: &mut T::Executor<'_>, now: Ns, now_s: u32) -> Progress {
         self.begin_round(now);
@@ -373,8 +376,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         if self.leaving && matches!(connection.need, Need::Input { .. }) {
             return mark(&mut self.dirty, token, connection);
         }
-        if connection.lists.stalled {
-            return; // Whatever has arrived: its turn comes in order.
+        if connection.lists.stalled || connection.lists.asleep {
+            return; // Whatever has arrived: its turn comes in order, or in time.
         }
         self.serving = Some(token);
         self.changed = true;
@@ -395,9 +398,16 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             self.staged_bytes += connection.output.ready_bytes();
             mark(&mut self.dirty, token, connection);
         }
-        if connection.need == Need::Route {
-            connection.lists.stalled = true;
-            self.stalled.push_back(token);
+        match connection.need {
+            Need::Route => {
+                connection.lists.stalled = true;
+                self.stalled.push_back(token);
+            }
+            Need::Tick => {
+                connection.lists.asleep = true;
+                self.sleeping.push(token);
+            }
+            _ => {}
         }
         match turn {
             Turn::Done => {}
@@ -441,7 +451,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             Need::Input { .. } => connection.readiness.is_readable() && !connection.lists.hungry,
             Need::OutputSpace => true,
             Need::Notification => connection.readiness.is_readable(),
-            Need::Replies | Need::Route | Need::Turn | Need::Close => false,
+            Need::Replies | Need::Route | Need::Tick | Need::Turn | Need::Close => false,
         };
         if goes_on && !connection.output.is_full() {
             enqueue(&mut self.queue, token, connection);

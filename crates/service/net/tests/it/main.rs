@@ -5,4 +5,5 @@ mod descriptors;
 mod limits;
 mod listeners;
 mod routes;
+mod sleeping;
 mod talking;

@@ -109,6 +109,7 @@ impl Bed {
             match need {
                 Need::OutputSpace | Need::Turn => {}
                 Need::Input { .. } | Need::Notification => return told,
+                Need::Tick => return told,
                 Need::Replies | Need::Route => panic!("there are no others"),
                 Need::Close => {
                     client.is_closed = true;

@@ -194,7 +194,7 @@ impl<S: Sharing + 'static> Cluster<S> {
         let is_due = match connection.need {
             Need::Input { at_least } => connection.input.len() >= at_least,
             Need::Turn | Need::OutputSpace => true,
-            Need::Replies | Need::Route | Need::Notification | Need::Close => false,
+            Need::Replies | Need::Route | Need::Notification | Need::Tick | Need::Close => false,
         };
         if is_due {
             let cpu = Interrupted::new(workers);

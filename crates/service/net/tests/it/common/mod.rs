@@ -14,7 +14,8 @@ use std::sync::Arc;
 const STEPS_MAX: usize = 200_000;
 
 /// Line protocol: `big N` is answered by N bytes and a newline, `put N` takes N bytes and answers their sum, `later`
-/// leaves a pending reply, `route` takes some of the space on the way to another core, `quit` ends, `panic` panics; any other line is echoed.
+/// leaves a pending reply, `route` takes some of the space on the way to another core, `sleep` waits for the next second until
+/// somebody wakes it, `quit` ends, `panic` panics; any other line is echoed.
 #[derive(Default)]
 pub struct Lines;
 
@@ -25,6 +26,8 @@ pub struct Executor {
     pub requests: usize,
     /// Number of `route`s that the way to another core has space for.
     pub route_space: usize,
+    /// Whether a `sleep` goes on.
+    pub is_asleep: bool,
     /// Requests per turn; 0: any number.
     pub per_turn: usize,
 }
@@ -76,6 +79,7 @@ impl Protocol for Lines {
                     executor.route_space = left;
                     output.push(b"routed\n");
                 }
+                _ if line == "sleep" && executor.is_asleep => return advance(Need::Tick),
                 _ if line == "later" => executor.pending_replies.push(output.pending_reply()),
                 _ if line == "quit" => return advance(Need::Close),
                 _ if line == "panic" => std::panic::resume_unwind(Box::new("on purpose")),
