@@ -7,7 +7,7 @@ use drover_verbs::Context;
 use drover_verbs_sim::{Sim, World};
 use drover_verbs_suite::faulty::{Faulty, FaultyContext};
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// The fabric: simulated machines, and a network with injected faults.
 pub type Fabric = Faulty<Sim>;
@@ -44,6 +44,25 @@ pub fn host<A: Actor<VirtualCpu> + 'static>(world: &World, core: &Core, actor: A
     };
     world.spawn_on(core.cpu(), Box::new(faulty_actor));
     actor
+}
+
+/// An actor that ends, with all that it has, when the last handle of it is dropped: as a process does that dies.
+pub struct Mortal<A>(Weak<RefCell<A>>);
+
+impl<A> Mortal<A> {
+    /// The actor behind `handle`.
+    pub fn new(handle: &Rc<RefCell<A>>) -> Mortal<A> {
+        Mortal(Rc::downgrade(handle))
+    }
+}
+
+impl<C: Cpu, A: Actor<C>> Actor<C> for Mortal<A> {
+    fn step(&mut self, cpu: &C) -> Progress {
+        match self.0.upgrade() {
+            Some(actor) => actor.borrow_mut().step(cpu),
+            None => Progress::Idle { wake_at: Ns::MAX },
+        }
+    }
 }
 
 /// A running client of a cluster: a handle to its actor, its core and its machine.

@@ -3,27 +3,16 @@
 use crate::actors::Fabric;
 use crate::load::Load;
 use crate::record::{End, Entry, HOT_KEY, Record, key_text};
+use crate::wish::{Demand, SeenItems, Wish};
 use crate::workers::SimClient;
 use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_kv::{Completion, KvClient, Op, OpKind, SubmitError};
+use drover_kv::{Completion, KvClient, Op, OpKind, Outcome, SubmitError};
 use drover_sim::{Stream, VirtualCpu};
 use drover_testkit::history::Call;
 use drover_testkit::kv_conformance::value_bytes;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// An operation to submit.
-#[derive(Clone, Copy, Debug)]
-pub struct Wish {
-    pub kind: OpKind,
-    /// Number of the key.
-    pub key: u64,
-    /// PUT: length of the value, bytes.
-    pub value_len: usize,
-    /// PUT: time to live, seconds; 0: none.
-    pub ttl_s: u32,
-}
 
 /// Functions by which a client requests statistics from its server, for systems that support it.
 pub struct ServerStats<C> {
@@ -54,6 +43,7 @@ pub struct Asker<C> {
     pause: Ns,
     /// Longest key that fits into a request, bytes.
     key_bytes_max: usize,
+    seen: SeenItems,
     record: Rc<RefCell<Record>>,
 }
 
@@ -82,6 +72,7 @@ impl<C: KvClient<Fabric>> Asker<C> {
             next_at: Ns::ZERO,
             pause: Ns(span.0 / pauses),
             key_bytes_max,
+            seen: SeenItems::default(),
             record,
         }
     }
@@ -105,13 +96,14 @@ impl<C: KvClient<Fabric>> Asker<C> {
             load.values.bytes_max
         };
         let value_len = 8 + dice.below(longest.max(9) - 7) as usize;
-        let expires = dice.below(100) < load.ttl_percent;
-        let ttl_s = 1 + dice.below(u64::from(load.ttl_s_max.max(1))) as u32;
+        let expires = dice.below(100) < load.ttl.percent;
+        let ttl_s = 1 + dice.below(u64::from(load.ttl.s_max.max(1))) as u32;
         Wish {
             kind,
             key,
             value_len,
             ttl_s: if expires { ttl_s } else { 0 },
+            demand: Demand::draw(load.conditions, dice, kind, self.seen.at(key)),
         }
     }
 
@@ -130,6 +122,7 @@ impl<C: KvClient<Fabric>> Asker<C> {
             key,
             value_len: self.load.values.bytes_max as usize,
             ttl_s: 0,
+            demand: Demand::Nothing,
         }
     }
 
@@ -143,10 +136,25 @@ impl<C: KvClient<Fabric>> Asker<C> {
             _ => Vec::new(),
         };
         let (op, call) = match wish.kind {
+            OpKind::Get if self.load.conditions.percent > 0 => (Op::GetItem { key: &key }, Call::Get(None)),
             OpKind::Get => (Op::Get { key: &key }, Call::Get(None)),
-            OpKind::Delete => (Op::delete(&key), Call::Delete(None)),
+            OpKind::Delete => {
+                let condition = wish.demand.condition();
+                let delete = Op::Delete { key: &key, condition };
+                (delete, wish.demand.delete())
+            }
             OpKind::Touch => unreachable!("no wish is a touch"),
-            OpKind::Put => (Op::put_for(&key, &value, wish.ttl_s), Call::Put(token)),
+            OpKind::Put => {
+                let put = Op::Put {
+                    key: &key,
+                    value: &value,
+                    ttl_s: wish.ttl_s,
+                    flags: 0,
+                    condition: wish.demand.condition(),
+                    keep: false,
+                };
+                (put, wish.demand.put(token))
+            }
         };
         record.call(Entry {
             client: self.id,
@@ -238,12 +246,15 @@ impl<C: Cpu, A: Actor<C>> Actor<C> for Shared<A> {
 impl<C: KvClient<Fabric>> Actor<VirtualCpu> for Asker<C> {
     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
         let again_at = self.submit(cpu);
-        let record = &self.record;
+        let (record, seen) = (&self.record, &mut self.seen);
         let mut take = |completion: Completion<'_>| {
-            let now = cpu.local().0;
-            record
-                .borrow_mut()
-                .complete(completion.token, completion.outcome, now);
+            let mut record = record.borrow_mut();
+            record.complete(completion.token, completion.outcome, cpu.local().0);
+            if let Outcome::Found { version, .. } = completion.outcome
+                && let Some(entry) = record.entries.get(completion.token as usize)
+            {
+                seen.learn(entry, version);
+            }
         };
         let done = self.client.poll(cpu, &mut take);
         if let Some(stats) = &self.server_stats

@@ -1,6 +1,7 @@
 //! Rules that every run must satisfy: checks of the record only, independent of the cluster.
 
 use crate::record::{End, Entry, HOT_KEY, Record};
+use crate::reply::{found, written};
 use drover_base::Ns;
 use drover_kv::Refusal;
 use drover_sim::Ps;
@@ -169,11 +170,11 @@ fn shortest(events: &[Event], model: Model, strict: &Strict) -> Vec<Event> {
     left
 }
 
-/// Whether the history contains the PUT of every value read.
+/// Whether the history contains the write of every value that was found.
 fn explains_its_reads(events: &[Event]) -> bool {
-    events.iter().all(|event| match event.call {
-        Call::Get(Some(id)) => events.iter().any(|put| put.call == Call::Put(id)),
-        _ => true,
+    events.iter().all(|event| match found(event.call) {
+        Some(id) => events.iter().any(|put| written(put.call) == Some(id)),
+        None => true,
     })
 }
 

@@ -1,7 +1,7 @@
 //! [`ClusterBase`]: what every simulated cluster has, whatever its service: machines, a network with faults, clients
 //! and the record of their operations.
 
-use crate::actors::{Core, Fabric, Seated, host};
+use crate::actors::{Core, Fabric, Mortal, Seated, host};
 use crate::asker::{Asker, ServerStats};
 use crate::load::Load;
 use crate::record::{Record, Stall};
@@ -20,6 +20,8 @@ use std::rc::Rc;
 pub struct ClusterBase<C> {
     /// All running clients.
     pub seated: Vec<Seated<C>>,
+    /// Clients that have closed.
+    departed: Vec<Seated<C>>,
     /// All operations of all clients so far.
     pub record: Rc<RefCell<Record>>,
     devices: Vec<FaultyDevice<Sim>>,
@@ -59,6 +61,7 @@ impl<C: KvClient<Fabric> + 'static> ClusterBase<C> {
     ) -> ClusterBase<C> {
         ClusterBase {
             seated: Vec::new(),
+            departed: Vec::new(),
             record: Rc::default(),
             devices: Vec::new(),
             messages: messages.clone(),
@@ -104,7 +107,8 @@ impl<C: KvClient<Fabric> + 'static> ClusterBase<C> {
         );
         asker.server_stats = new.server_stats;
         self.next_id += 1;
-        let asker = host(&self.world, &core, asker);
+        let asker = Rc::new(RefCell::new(asker));
+        host(&self.world, &core, Mortal::new(&asker));
         self.seated.push(Seated { asker, core, machine });
     }
 
@@ -119,12 +123,29 @@ impl<C: KvClient<Fabric> + 'static> ClusterBase<C> {
             .into_iter()
             .partition(|seated| seated.machine == machine);
         self.seated = here;
-        for seated in gone {
+        for seated in &gone {
             let asker = seated.asker.borrow();
             self.record.borrow_mut().orphan(asker.id);
             self.owed[machine].push(asker.left);
         }
         self.world.crash(machine);
+    }
+
+    /// Ends the process of a client, number `client` (modulo their number), whose machine goes on. Returns the machine, and how many
+    /// operations it had left to submit; `None`: there are no clients.
+    pub fn kill(&mut self, client: usize) -> Option<(usize, usize)> {
+        let index = client.checked_rem(self.seated.len())?;
+        let gone = self.seated.remove(index);
+        let asker = gone.asker.borrow();
+        self.record.borrow_mut().orphan(asker.id);
+        Some((gone.machine, asker.left))
+    }
+
+    /// Takes a client that has closed off the list of those that run; its last messages are still sent.
+    pub fn depart(&mut self, index: usize) -> &Seated<C> {
+        let gone = self.seated.remove(index);
+        self.departed.push(gone);
+        self.departed.last().expect("just pushed")
     }
 
     /// Restarts a crashed machine. Returns one number per client that is to start there: the operations that it is to

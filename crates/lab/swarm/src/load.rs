@@ -20,10 +20,10 @@ pub struct Load {
     pub put_percent: u64,
     /// Percentage of the operations that are DELETEs.
     pub delete_percent: u64,
-    /// Percentage of the PUTs that have a time to live.
-    pub ttl_percent: u64,
-    /// Longest time to live, seconds; the shortest is 1.
-    pub ttl_s_max: u32,
+    /// Conditions of updates.
+    pub conditions: Conditions,
+    /// Times to live of PUTs.
+    pub ttl: TimesToLive,
     /// Lengths of the values of PUTs.
     pub values: ValueLengths,
     /// Whether the client does nothing but PUTs, most of them of keys that it has not used before, and reads the
@@ -34,6 +34,24 @@ pub struct Load {
     /// Percentage of the operations after which the client pauses; after the others it submits the next one as soon as
     /// `in_flight` allows.
     pub pause_percent: u64,
+}
+
+/// Conditions of a client's updates.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Conditions {
+    /// Percentage of the updates that have one. If it is not 0, GETs ask for versions.
+    pub percent: u64,
+    /// Whether items may be expected to have the versions that were read: not where a server forgets them and begins anew.
+    pub versions: bool,
+}
+
+/// Times to live of the values that a client writes.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct TimesToLive {
+    /// Percentage of the PUTs that have one.
+    pub percent: u64,
+    /// Longest one, seconds; the shortest is 1.
+    pub s_max: u32,
 }
 
 /// Lengths of the values that a client writes.
@@ -59,8 +77,8 @@ impl Load {
             skew: pick(dice, &[1.0, 1.0, 3.0]),
             put_percent: pick(dice, &[5, 30, 50, 90]),
             delete_percent: pick(dice, &[0, 3, 10]),
-            ttl_percent: 0,
-            ttl_s_max: 1,
+            conditions: Conditions::default(),
+            ttl: TimesToLive { percent: 0, s_max: 1 },
             values: ValueLengths {
                 bytes_max: pick(dice, &[8, 40, 200, 700]),
                 large_percent: 0,
@@ -75,8 +93,8 @@ impl Load {
 
     /// Gives some or all PUTs a time to live of 1 or 2 s.
     pub fn expire(&mut self, dice: &Stream) {
-        self.ttl_percent = pick(dice, &[10, 50, 100]);
-        self.ttl_s_max = between(dice, 1, 2) as u32;
+        self.ttl.percent = pick(dice, &[10, 50, 100]);
+        self.ttl.s_max = between(dice, 1, 2) as u32;
     }
 
     /// Lets some PUTs draw lengths up to 3,000, 20,000 or 100,000 bytes, longer than a message.
@@ -90,7 +108,7 @@ impl Load {
         self.hot_key = true;
         self.ops = 600;
         self.keys = self.ops as u64 / 2;
-        (self.in_flight, self.pause_percent, self.ttl_percent) = (1, 5, 0);
+        (self.in_flight, self.pause_percent, self.ttl.percent) = (1, 5, 0);
         self.values.large_percent = 0;
     }
 

@@ -9,11 +9,11 @@
 //! ```
 
 use crate::actors::{Fabric, Seated};
-use crate::asker::Wish;
 use crate::check::{DEADLINE_SLACK, Violation};
 use crate::cluster::ClusterBase;
 use crate::load::Load;
 use crate::record::End;
+use crate::wish::{Demand, Wish};
 use drover_base::Ns;
 use drover_kv::{KvClient, OpKind, Refusal};
 use std::cell::Cell;
@@ -102,6 +102,7 @@ pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut
             key,
             value_len: 16,
             ttl_s: 0,
+            demand: Demand::Nothing,
         };
         let reads = (0..load.keys).map(|key| wish(OpKind::Get, key));
         // Each client has its own keys, so that no operation waits for that of another client.
@@ -133,6 +134,7 @@ pub fn read_again(cluster: &impl CalmCluster, load: &Load, found: &mut Vec<Viola
         key,
         value_len: 0,
         ttl_s: 0,
+        demand: Demand::Nothing,
     };
     let reads = (0..load.keys).map(read);
     seated.asker.borrow_mut().wishes.extend(reads);

@@ -1,5 +1,6 @@
 //! [`Record`]: every operation of a run with its client, its times and its result.
 
+use crate::reply::{replied, written};
 use drover_kv::{Outcome, Refusal};
 use drover_testkit::history::{Call, Event, History};
 use drover_testkit::kv_conformance::value_bytes;
@@ -92,25 +93,26 @@ impl Record {
             return self.nonsense.push(text);
         }
         let (call, end) = match (entry.call, outcome) {
-            (Call::Get(_), Outcome::Value(bytes)) => match self.identify(bytes, entry.key) {
-                Ok(id) => (Call::Get(Some(id)), End::Answered(now)),
-                Err(why) => {
+            (Call::Get(_), Outcome::Value(bytes) | Outcome::Found { value: bytes, .. }) => {
+                match self.identify(bytes, entry.key) {
+                    Ok(id) => (Call::Get(Some(id)), End::Answered(now)),
+                    Err(why) => {
+                        self.nonsense
+                            .push(format!("GET {token} of key {}: {why}", entry.key));
+                        (entry.call, End::Orphaned)
+                    }
+                }
+            }
+            (call, Outcome::Indeterminate) if !matches!(call, Call::Get(_)) => (call, End::Unknown(now)),
+            (call, Outcome::Refused(why)) => (call, End::Refused(now, why)),
+            (call, outcome) => match replied(call, outcome) {
+                Some(call) => (call, End::Answered(now)),
+                None => {
                     self.nonsense
-                        .push(format!("GET {token} of key {}: {why}", entry.key));
-                    (entry.call, End::Orphaned)
+                        .push(format!("{call:?} answered {}", brief(outcome)));
+                    (call, End::Orphaned)
                 }
             },
-            (Call::Get(_), Outcome::NotFound) => (Call::Get(None), End::Answered(now)),
-            (Call::Put(_), Outcome::Stored) => (entry.call, End::Answered(now)),
-            (Call::Delete(_), Outcome::Deleted) => (Call::Delete(Some(true)), End::Answered(now)),
-            (Call::Delete(_), Outcome::NotFound) => (Call::Delete(Some(false)), End::Answered(now)),
-            (Call::Put(_) | Call::Delete(_), Outcome::Indeterminate) => (entry.call, End::Unknown(now)),
-            (_, Outcome::Refused(why)) => (entry.call, End::Refused(now, why)),
-            (call, outcome) => {
-                self.nonsense
-                    .push(format!("{call:?} answered {}", brief(outcome)));
-                (call, End::Orphaned)
-            }
         };
         self.entries[token as usize] = Entry { call, end, ..entry };
     }
@@ -125,7 +127,7 @@ impl Record {
         let Some(put) = self.entries.get(id as usize) else {
             return Err(format!("a value that begins with {id}, which nobody put"));
         };
-        if !matches!(put.call, Call::Put(_)) || put.key != key {
+        if written(put.call).is_none() || put.key != key {
             return Err(format!("the value of {put:?}"));
         }
         if bytes != value_bytes(id, put.value_len as usize) {
@@ -173,7 +175,9 @@ impl Record {
 /// Text of an outcome without the bytes of its value.
 fn brief(outcome: Outcome<'_>) -> String {
     match outcome {
-        Outcome::Value(bytes) => format!("a value of {} bytes", bytes.len()),
+        Outcome::Value(bytes) | Outcome::Found { value: bytes, .. } => {
+            format!("a value of {} bytes", bytes.len())
+        }
         other => format!("{other:?}"),
     }
 }

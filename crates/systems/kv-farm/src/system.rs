@@ -31,6 +31,7 @@ const FACTS: Facts = Facts {
     name: crate::control::SYSTEM,
     about: "GETs are READs of a neighbourhood of a hopscotch table; PUT and DELETE are WRITEs into rings",
     needs: "RC queue pairs with READ",
+    reads_words: false,
     fits: |caps| caps.supports.rc,
     table: Some(TableKind::Hopscotch),
     channels: Channels::PerShard,

@@ -23,6 +23,7 @@ const FACTS: Facts = Facts {
     name: crate::control::SYSTEM,
     about: "requests are WRITEs into slots that workers poll, replies are datagrams; serves memcached's clients, too",
     needs: "UC and UD queue pairs",
+    reads_words: false,
     fits: |caps| caps.supports.uc && caps.supports.ud,
     table: None,
     channels: Channels::One,

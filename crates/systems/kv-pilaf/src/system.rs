@@ -24,6 +24,7 @@ const FACTS: Facts = Facts {
     name: crate::control::SYSTEM,
     about: "GETs are READs of a cuckoo table and of records; PUT and DELETE are messages",
     needs: "RC queue pairs with READ",
+    reads_words: false,
     fits: |caps| caps.supports.rc,
     table: Some(TableKind::Cuckoo),
     channels: Channels::PerShard,

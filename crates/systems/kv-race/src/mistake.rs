@@ -21,6 +21,10 @@ pub enum Mistake {
     StealsLocks,
     /// Repeats an update whose effect is unknown.
     RepeatsBlindly,
+    /// Updates a key that has an item, whatever the condition says of that.
+    IgnoresConditions,
+    /// Releases the lock of a dead client's split without finishing the split.
+    LeavesSplits,
 }
 
 const fn planted(
@@ -87,5 +91,17 @@ pub(crate) const PLANTED: &[Planted<Mistake>] = &[
         "break",
         Mistake::RepeatsBlindly,
         "an update whose effect is unknown is executed again",
+    ),
+    planted(
+        "ignored-condition",
+        "conflict",
+        Mistake::IgnoresConditions,
+        "an update takes effect though its condition says that the key's item is another one, or none",
+    ),
+    planted(
+        "left-split",
+        "break",
+        Mistake::LeavesSplits,
+        "the lock of a dead client's split is released, and nobody finishes the split",
     ),
 ];

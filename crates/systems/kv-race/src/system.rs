@@ -39,6 +39,7 @@ impl System for RaceSystem {
         about: "an extendible hash table in memory nodes whose processors do nothing: clients READ, WRITE and CAS it \
                 (RACE, with SMART's tasks)",
         needs: "RC queue pairs with READ, WRITE and CAS",
+        reads_words: true,
         fits: |caps| caps.supports.rc && caps.supports.atomics != Atomics::None,
         table: None,
         channels: Channels::PerShard,

@@ -146,6 +146,7 @@ const fn facts(name: &'static str, about: &'static str, service: bool) -> Facts 
         name,
         about,
         needs: "RC queue pairs with READ",
+        reads_words: false,
         fits: |caps| caps.supports.rc,
         table: None,
         channels: Channels::PerShard,

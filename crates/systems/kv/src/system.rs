@@ -27,6 +27,9 @@ pub struct Facts {
     pub about: &'static str,
     /// What the system requires of a fabric, in words.
     pub needs: &'static str,
+    /// Whether clients are right also where a READ may see the words of a cache line as of different times; the others need lines
+    /// that are READ whole.
+    pub reads_words: bool,
     /// Whether a fabric with these capabilities meets the system's requirements.
     pub fits: fn(&Caps) -> bool,
     /// Kind of the table that clients READ; `None`: clients READ no table, as in HERD and Jakiro.

@@ -220,6 +220,11 @@ impl<S: ShardedSystem> TroubledCluster for Cluster<S> {
                 time,
             } => self.stall(machine, core_index, time),
             Fault::Arrival { machine } => self.seat(machine, self.options.load.ops),
+            Fault::Death { client } => {
+                if let Some((machine, ops)) = self.base.kill(client) {
+                    self.seat(machine, ops);
+                }
+            }
         }
     }
 
@@ -316,8 +321,9 @@ impl<S: ShardedSystem> CalmCluster for Cluster<S> {
 fn world_options(options: &Options) -> WorldOptions {
     let usual = cluster::world_options(options.profile, options.skew_max, options.loss);
     WorldOptions {
-        torn: options.tear_max.is_some(),
-        tear_max: options.tear_max.unwrap_or(usual.tear_max),
+        torn: options.tear.is_some(),
+        torn_words: options.tear.is_some_and(|tear| tear.is_of_words),
+        tear_max: options.tear.map_or(usual.tear_max, |tear| tear.apart_max),
         ..usual
     }
 }

@@ -34,6 +34,8 @@ pub enum Fault {
     },
     /// A client starts on a machine with clients.
     Arrival { machine: usize },
+    /// A client's process dies, and another one takes its place; the index is taken modulo the number of clients.
+    Death { client: usize },
 }
 
 impl fmt::Display for Whose {
@@ -60,6 +62,7 @@ impl fmt::Display for Fault {
                 "core {core_index} (modulo) of machine {machine} stops for {time}"
             ),
             Fault::Arrival { machine } => write!(f, "a client comes to machine {machine}"),
+            Fault::Death { client } => write!(f, "client {client} (modulo) dies"),
         }
     }
 }
@@ -126,6 +129,12 @@ pub fn plan(options: &Options, seed: u64) -> Vec<(Ns, Fault)> {
         let at = Ns(dice.below(machines.horizon.0));
         let machine = first_client + dice.below(options.client_machines as u64) as usize;
         plan.push((at, Fault::Arrival { machine }));
+    }
+    let dice = &Stream::new(seed, 0, "deaths");
+    for _ in 0..machines.deaths {
+        let at = Ns(dice.below(machines.horizon.0));
+        let client = dice.below(1 << 16) as usize;
+        plan.push((at, Fault::Death { client }));
     }
     plan.sort_by_key(|(at, _)| *at);
     plan

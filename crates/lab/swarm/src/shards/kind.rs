@@ -6,20 +6,23 @@
 //! *Messages* all travel over reliable connections, so none is lost, duplicated or overtaken. The network may lose
 //! single packets, which a connection retransmits until it gives up. Connections may break, before or after a request
 //! was executed. The lines of a READ may be sampled one by one, and those of a WRITE land one by one, in ascending
-//! order, with any time between them. Bytes are never changed or invented.
+//! order, with any time between them; for systems that allow it, the words of 8 bytes instead of lines. Bytes are never changed or
+//! invented.
 //!
 //! *Machines* crash between two steps of their cores. Messages that have left their card arrive; everything else and
 //! their memory is lost, control channels end, and a client that dials in the meantime is refused. Later they restart,
 //! empty. A *service* crashes with all its shards and restarts with another hash seed, like a new process. A *shard*
 //! may crash alone, if each shard has its own machine; the other shards and the seed stay. Operations of a client that
-//! are in flight when it crashes may or may not happen. Clients may start at any time.
+//! are in flight when it crashes may or may not happen. Clients may start at any time. A client's *process* may die alone: its queue
+//! pairs and its control channels end at once, its machine and the other clients there go on, and another client takes its place.
 //!
 //! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end considers them dead; then they
 //! continue where they were. Some stop for about as long as a timer runs ([`TIMERS`]). Clocks of cores differ by a
 //! constant. Slow shards pause after each step that found work, from beginning to end.
 
-use super::options::Options;
+use super::options::{Options, Tear};
 use crate::draw::{between, pick, rate, time};
+use crate::load::Conditions;
 use crate::subject::{Trouble, troubles};
 use drover_base::Ns;
 use drover_sim::Stream;
@@ -67,6 +70,12 @@ troubles! {
         Crowd = "crowd",
         /// Shards pause for 1 to 40 us after each step that found work.
         Slow = "slow",
+        /// Processes of clients die while their machines live; each time another client takes the place.
+        Deaths = "deaths",
+        /// Words of a READ or WRITE are seen one by one, not whole lines; only in systems that allow it.
+        TornWords = "torn-words",
+        /// Some updates have conditions.
+        Conditions = "conditions",
     }
 }
 
@@ -76,7 +85,7 @@ impl Kind {
         use Kind::*;
         matches!(
             self,
-            Packets | Breaks | Service | Shards | Clients | Stalls | Pauses | Silence
+            Packets | Breaks | Service | Shards | Clients | Stalls | Pauses | Silence | Deaths
         )
     }
 
@@ -88,7 +97,7 @@ impl Kind {
         match self {
             Kind::Packets => options.loss = rate(dice),
             Kind::Breaks => options.messages.rc_break = dice.log_uniform(1e-4, 3e-2),
-            Kind::Tearing => options.tear_max = Some(time(dice, Ns(20), Ns::from_us(2))),
+            Kind::Tearing => options.tear = Some(Tear::of_lines(time(dice, Ns(20), Ns::from_us(2)))),
             Kind::Service => {
                 machines.service_crashes = between(dice, 1, 3) as u32;
                 machines.down_max = time(dice, Ns::from_us(100), Ns::from_ms(50));
@@ -141,6 +150,14 @@ impl Kind {
             }
             Kind::Conflicts => load.conflict(dice),
             Kind::Slow => machines.shard_pause = time(dice, Ns::from_us(1), Ns::from_us(40)),
+            Kind::Deaths => machines.deaths = between(dice, 1, 8) as u32,
+            Kind::TornWords => options.tear = Some(Tear::of_words(time(dice, Ns(5), Ns(300)))),
+            Kind::Conditions => {
+                load.conditions = Conditions {
+                    percent: pick(dice, &[20, 50, 90]),
+                    versions: true,
+                }
+            }
             Kind::Crowd => {
                 options.clients = between(dice, 10, 14) as usize;
                 options.connect.window = options.connect.window.min(4);

@@ -32,13 +32,41 @@ pub struct Options {
     pub messages: FaultOptions,
     /// Probability, 0 to 1, that the network loses a packet (connections retransmit it).
     pub loss: f64,
-    /// If set, the lines of a message become visible one by one, and those of a READ are sampled one by one, with up
-    /// to this time between them; `None`: all at once.
-    pub tear_max: Option<Ns>,
+    /// How messages become visible piece by piece, and READs are sampled; `None`: all at once.
+    pub tear: Option<Tear>,
     /// Maximum difference between clocks of cores.
     pub skew_max: Ns,
     /// Faults of machines and cores.
     pub machines: Machines,
+}
+
+/// How messages become visible, and READs are sampled.
+#[derive(Clone, Copy, Debug)]
+pub struct Tear {
+    /// Longest time between two pieces.
+    pub apart_max: Ns,
+    /// Whether the pieces are words of 8 bytes; otherwise lines.
+    pub is_of_words: bool,
+}
+
+impl Tear {
+    /// Line by line.
+    pub fn of_lines(apart_max: Ns) -> Tear {
+        let is_of_words = false;
+        Tear {
+            apart_max,
+            is_of_words,
+        }
+    }
+
+    /// Word by word.
+    pub fn of_words(apart_max: Ns) -> Tear {
+        let is_of_words = true;
+        Tear {
+            apart_max,
+            is_of_words,
+        }
+    }
 }
 
 /// Numbers of faults of machines and cores, their durations, and the time at which they end. A crash of a machine that
@@ -56,6 +84,8 @@ pub struct Machines {
     pub client_crashes: u32,
     /// Number of clients, in addition to those at the start, that start later.
     pub arrivals: u32,
+    /// Number of deaths of single clients, each of whom is replaced at once.
+    pub deaths: u32,
     /// Maximum downtime of a crashed machine.
     pub down_max: Ns,
     /// Number of times that a core stops.
@@ -87,6 +117,15 @@ impl Options {
         let values = &mut options.load.values;
         let longest = offers.operations.value_bytes_max as u64;
         values.large_bytes_max = values.large_bytes_max.min(longest);
+        let operations = &offers.operations;
+        if !operations.conditions {
+            options.load.conditions.percent = 0;
+        }
+        // Shards that come back empty begin with the same versions.
+        options.load.conditions.versions &= operations.versions && !options.loses_servers();
+        if let Some(tear) = &mut options.tear {
+            tear.is_of_words &= S::FACTS.reads_words;
+        }
         // Shards that share memory are threads of one process.
         if S::FACTS.channels == Channels::OneShard {
             options.is_apart = false;
@@ -115,7 +154,7 @@ impl Options {
             load: Load::draw(dice),
             messages: FaultOptions::quiet(seed),
             loss: 0.0,
-            tear_max: None,
+            tear: None,
             skew_max: Ns::ZERO,
             machines: Machines {
                 horizon,
@@ -123,6 +162,7 @@ impl Options {
                 shard_crashes: 0,
                 client_crashes: 0,
                 arrivals: 0,
+                deaths: 0,
                 down_max: Ns::from_ms(20),
                 stalls: 0,
                 stall_max: Ns::ZERO,
@@ -149,7 +189,7 @@ impl Options {
 
     /// Whether items may disappear without a DELETE or an eviction: because they expire or shards crash.
     pub fn forgets(&self) -> bool {
-        self.load.ttl_percent > 0 || self.loses_servers()
+        self.load.ttl.percent > 0 || self.loses_servers()
     }
 
     /// Whether shards crash, and restart without knowing anything.

@@ -144,13 +144,13 @@ impl<T: WorkerSystem> Cluster<T> {
 
     /// Closes client `index` (modulo their number) properly and starts another one in its place.
     fn goodbye(&mut self, index: usize) {
-        let seated = &mut self.base.seated;
-        if seated.is_empty() {
+        let Some(index) = index.checked_rem(self.base.seated.len()) else {
             return;
-        }
-        let gone = seated.remove(index % seated.len());
+        };
+        let gone = self.base.depart(index);
         let ops = gone.asker.borrow_mut().close(gone.core.cpu());
-        self.seat(gone.machine, ops);
+        let machine = gone.machine;
+        self.seat(machine, ops);
     }
 
     /// Begins to shut the running server down properly: it notifies its clients and refuses new ones.

@@ -383,7 +383,7 @@ fn speak_as_the_paper(options: &mut Options) {
         messages.reorder,
         messages.tear,
     ) = (0.0, 0.0, 0.0, 0.0);
-    (load.delete_percent, load.ttl_percent, load.values.large_percent) = (0, 0, 0);
+    (load.delete_percent, load.ttl.percent, load.values.large_percent) = (0, 0, 0);
     load.values.bytes_max = load.values.bytes_max.min(40);
     options.client.checksum = false;
     options.client.slot_bytes = options.client.slot_bytes.max(128);

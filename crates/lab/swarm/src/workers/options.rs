@@ -220,7 +220,7 @@ impl Options {
             || self.server.partition.bucket_count < LARGE_BUCKETS
             || self.load.values.large_percent > 0;
         (small && self.server.partition.mode != Mode::Store)
-            || self.load.ttl_percent > 0
+            || self.load.ttl.percent > 0
             || machines.server_crashes + machines.shutdowns > 0
             || machines.workers.restarts + machines.workers.relapses > 0
     }

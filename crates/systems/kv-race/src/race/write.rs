@@ -59,16 +59,6 @@ impl Updated {
     }
 }
 
-/// What a condition says about the entry that the key has; `None`: it holds.
-fn refusal(condition: Condition, found: &Match) -> Option<Updated> {
-    let present = found.is_live.then_some(found.found.version);
-    let refused = match found.is_live {
-        true => Updated::Exists,
-        false => Updated::Missing,
-    };
-    (!condition.holds(present)).then_some(refused)
-}
-
 /// A block that is about to be published.
 struct NewBlock {
     addr: Addr,
@@ -238,7 +228,7 @@ impl<P: Provider> Operation<'_, P> {
             match self.find().await? {
                 Search::Torn => {}
                 Search::Found(found) => {
-                    if let Some(refused) = refusal(condition, &found) {
+                    if let Some(refused) = self.refusal(condition, &found) {
                         if found.is_live || self.clear(&found).await? {
                             return Ok(refused);
                         }
@@ -281,6 +271,17 @@ impl<P: Provider> Operation<'_, P> {
             }
             self.look(Looker::Writer).await?;
         }
+    }
+
+    /// What a condition says about the entry that the key has; `None`: it holds.
+    fn refusal(&self, condition: Condition, found: &Match) -> Option<Updated> {
+        let present = found.is_live.then_some(found.found.version);
+        let refused = match found.is_live {
+            true => Updated::Exists,
+            false => Updated::Missing,
+        };
+        let is_refused = !condition.holds(present) && !self.race.makes(Mistake::IgnoresConditions);
+        is_refused.then_some(refused)
     }
 
     /// Inserts a tentative entry into an empty slot, looks whether the key has another one, and confirms it.
@@ -446,7 +447,7 @@ impl<P: Provider> Operation<'_, P> {
                 Search::Missing if self.is_missing().await? => return Ok(Updated::Missing),
                 Search::Missing => {}
                 Search::Found(found) => {
-                    let refused = refusal(condition, &found);
+                    let refused = self.refusal(condition, &found);
                     if let Some(refused) = refused.filter(|_| found.is_live) {
                         return Ok(refused);
                     }

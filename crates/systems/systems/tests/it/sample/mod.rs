@@ -32,6 +32,7 @@ const FACTS: Facts = Facts {
     name: "sample",
     about: "GETs are READs of self-verifying slots of 64 bytes; PUT and DELETE are messages",
     needs: "RC queue pairs with READ",
+    reads_words: false,
     fits: |caps| caps.supports.rc,
     table: None,
     channels: Channels::PerShard,
