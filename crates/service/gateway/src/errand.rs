@@ -121,16 +121,15 @@ impl Errand {
         self.flush_at_s
     }
 
-    /// The command and its key.
-    pub(crate) fn command(&self) -> (What<'_>, &[u8]) {
-        let what = match self.fetch {
-            Some(fetch) => What::Fetch(fetch, &self.key),
-            None => {
-                let message = Message::of(&self.message).expect("it was well-formed when it was taken over");
-                message.what
-            }
-        };
-        (what, &self.key)
+    /// The command.
+    pub(crate) fn command(&self) -> What<'_> {
+        command(self.fetch, &self.message, &self.key)
+    }
+
+    /// The command, its key, and what they need between two answers.
+    pub(crate) fn parts(&mut self) -> (What<'_>, &[u8], &mut Memo, &mut OwnedOp) {
+        let what = command(self.fetch, &self.message, &self.key);
+        (what, &self.key, &mut self.memo, &mut self.held)
     }
 
     /// Gives up memory that few errands need.
@@ -149,7 +148,17 @@ impl Errand {
     }
 }
 
+fn command<'e>(fetch: Option<Fetch>, message: &'e [u8], key: &'e [u8]) -> What<'e> {
+    match fetch {
+        Some(fetch) => What::Fetch(fetch, key),
+        None => {
+            let message = Message::of(message).expect("it was well-formed when it was taken over");
+            message.what
+        }
+    }
+}
+
 /// An operation that takes no memory.
-pub(crate) fn no_op() -> OwnedOp {
+fn no_op() -> OwnedOp {
     OwnedOp::new(&Op::Get { key: b"" })
 }

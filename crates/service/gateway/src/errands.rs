@@ -10,7 +10,7 @@
 
 use crate::backend::Backend;
 use crate::command::{Action, Reply, Step, Terms, Turn, is_silent};
-use crate::errand::{Errand, NONE, Slot, State, no_op};
+use crate::errand::{Errand, NONE, Slot, State};
 use drover_base::{KeyHash, Ns, Rng};
 use drover_kv::{Completion, OperationOffers, Outcome, Refusal, SubmitError};
 use drover_memcached::{CoreRouter, Counters, RouteFull};
@@ -421,15 +421,12 @@ impl Commands {
 
     /// Decides what is next: at the beginning, or after an outcome. Keeps the operation.
     fn decide(&mut self, slot: Slot, ended: Option<(Step, &Outcome<'_>)>) -> Next {
-        let errand = &mut self.slots[slot as usize];
-        let mut held = std::mem::replace(&mut errand.held, no_op());
-        let mut memo = errand.memo;
-        let (what, key) = errand.command();
+        let (what, key, memo, held) = self.slots[slot as usize].parts();
         self.reply.bytes.clear();
         let mut turn = Turn {
             terms: &self.terms,
             key,
-            memo: &mut memo,
+            memo,
             reply: &mut self.reply,
             counters: &mut self.counters,
         };
@@ -437,7 +434,7 @@ impl Commands {
             None => turn.begin(&what),
             Some((step, outcome)) => turn.proceed(&what, step, outcome, &mut self.value),
         };
-        let next = match action {
+        match action {
             Action::Ask(step, ref op) => {
                 held.replace(op);
                 Next::Hold(step)
@@ -449,9 +446,7 @@ impl Commands {
             Action::Reply => Next::Reply,
             Action::Again => Next::Again,
             Action::Close => Next::Close,
-        };
-        (errand.held, errand.memo) = (held, memo);
-        next
+        }
     }
 
     fn act(&mut self, slot: Slot, next: Next, fill: &mut Fill<'_>) {
@@ -503,7 +498,7 @@ impl Commands {
     /// Ends a command that has lost its condition each time.
     fn give_up(&mut self, slot: Slot, fill: &mut Fill<'_>) {
         self.reply.bytes.clear();
-        if !is_silent(&self.slots[slot as usize].command().0) {
+        if !is_silent(&self.slots[slot as usize].command()) {
             self.reply.bytes.extend_from_slice(BUSY);
         }
         self.answer(slot, fill);

@@ -10,7 +10,7 @@ use super::in_flight::InFlight;
 use super::messages::{Inbox, Receiving};
 use super::options::{Posting, TaskOptions};
 use super::peer::PeerQueue;
-use super::requests::{Draft, Local, NONE, Owner, RECV_BIT, Stage, SyncState, Ticket};
+use super::requests::{Local, NONE, Owner, RECV_BIT, Stage, SyncState, Ticket};
 use super::stats::TaskStats;
 use super::throttle::{Meter, Throttle};
 use super::word::Words;
@@ -18,8 +18,8 @@ use crate::{ResourceError, Timers};
 use drover_base::{Cpu, Ns, Rng};
 use drover_mem::Buffer;
 use drover_verbs::{
-    CompletionQueue, Context, CreateError, MaskedSwap, Provider, QpKind, QpOptions, Qpn, QueuePair,
-    RemoteAddr, SendOp, Wc, WcStatus,
+    CompletionQueue, Context, CreateError, MaskedSwap, Payload, Provider, QpKind, QpOptions, Qpn, QueuePair,
+    RemoteAddr, SendOp, SendWr, Wc, WcStatus,
 };
 
 /// Most completions taken per step.
@@ -303,7 +303,13 @@ impl<P: Provider> Core<P> {
         if self.kind(peer) != QpKind::Rc && matches!(op, SendOp::Read { .. }) {
             return Err(StageError::NotSupported { what: "READ" });
         }
-        Ok(self.stage(task, peer, op, Local::Buffer(sge), Some(buffer)))
+        Ok(self.stage(
+            task,
+            peer,
+            op,
+            (Local::Buffer, Payload::Region(sge)),
+            Some(buffer),
+        ))
     }
 
     /// Stages a SEND of a buffer of the pool.
@@ -321,7 +327,7 @@ impl<P: Provider> Core<P> {
             return Err(StageError::TooLong { bytes, limit });
         }
         let (dest, imm) = (None, None);
-        let local = Local::Buffer(self.buffers.sge(&buffer));
+        let local = (Local::Buffer, Payload::Region(self.buffers.sge(&buffer)));
         Ok(self.stage(task, peer, SendOp::Send { dest, imm }, local, Some(buffer)))
     }
 
@@ -343,7 +349,7 @@ impl<P: Provider> Core<P> {
         if let Some(remote) = remote {
             self.buffers.check_range(remote, bytes.len() as u64)?;
         }
-        let ticket = self.stage(task, peer, op, Local::Inline, None);
+        let ticket = self.stage(task, peer, op, (Local::Inline, Payload::EMPTY), None);
         let request = self.in_flight.requests.slot_mut(ticket.slot);
         request.inline.extend_from_slice(bytes);
         Ok(ticket)
@@ -366,7 +372,7 @@ impl<P: Provider> Core<P> {
             return Err(StageError::NotSupported { what: "an atomic" });
         }
         let (word, sge) = self.buffers.word()?;
-        Ok(self.stage(task, peer, op, Local::Word(sge), Some(word)))
+        Ok(self.stage(task, peer, op, (Local::Word, Payload::Region(sge)), Some(word)))
     }
 
     /// Stages a masked CAS of the word at `remote`.
@@ -388,9 +394,7 @@ impl<P: Provider> Core<P> {
         };
         let ticket = self.stage_atomic(task, peer, op, remote)?;
         let request = self.in_flight.requests.slot_mut(ticket.slot);
-        if let Local::Word(sge) = request.local {
-            (request.local, request.swap) = (Local::MaskedWord(sge), *swap);
-        }
+        (request.local, request.swap) = (Local::MaskedWord, *swap);
         Ok(ticket)
     }
 
@@ -403,18 +407,28 @@ impl<P: Provider> Core<P> {
     }
 
     #[inline(always)]
-    fn stage(&mut self, task: u32, peer: PeerId, op: SendOp, local: Local, buffer: Option<Buffer>) -> Ticket {
+    fn stage(
+        &mut self,
+        task: u32,
+        peer: PeerId,
+        op: SendOp,
+        (local, payload): (Local, Payload),
+        buffer: Option<Buffer>,
+    ) -> Ticket {
         self.kind(peer);
         let state = &mut self.in_flight.tasks[task as usize];
         let life = state.life;
-        let draft = Draft {
-            owner: Owner { task, life },
-            peer,
+        let requests = &mut self.in_flight.requests;
+        let (ticket, request) = requests.stage(&mut state.staged, Owner { task, life });
+        request.wr = SendWr {
+            wr_id: ticket.wr_id(),
             op,
-            local,
-            buffer,
+            payload,
+            signaled: false,
+            fence: false,
         };
-        self.in_flight.requests.stage(&mut state.staged, draft)
+        (request.peer, request.local, request.buffer) = (peer, local, buffer);
+        ticket
     }
 
     /// Submits the sync that begins with `first`. The last request to each destination is signaled.
@@ -429,7 +443,7 @@ impl<P: Provider> Core<P> {
         };
         // Most syncs have one request.
         if request.next == NONE {
-            (request.stage, request.head, request.flags.signaled) = (Stage::Queued, first, true);
+            (request.stage, request.head, request.wr.signaled) = (Stage::Queued, first, true);
             self.peers[request.peer.index()].push(first);
             return;
         }
@@ -464,7 +478,7 @@ impl<P: Provider> Core<P> {
         slot = first;
         while slot != NONE {
             let request = self.in_flight.requests.slot_mut(slot);
-            request.flags.signaled = self.peers[request.peer.index()].last == slot;
+            request.wr.signaled = self.peers[request.peer.index()].last == slot;
             slot = request.next;
         }
         count

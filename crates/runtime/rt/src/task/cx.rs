@@ -157,7 +157,7 @@ impl<P: Provider> TaskCx<P> {
         let mut core = self.core.borrow_mut();
         let request = core.in_flight.requests.staged(ticket);
         let request = request.expect("a request that is staged, not submitted");
-        request.flags.fence = true;
+        request.wr.fence = true;
     }
 
     /// Adds immediate data to a staged WRITE or SEND. A WRITE with immediate data takes a RECV of the peer, to which it is
@@ -172,7 +172,7 @@ impl<P: Provider> TaskCx<P> {
         let mut core = self.core.borrow_mut();
         let request = core.in_flight.requests.staged(ticket);
         let request = request.expect("a request that is staged, not submitted");
-        match &mut request.op {
+        match &mut request.wr.op {
             SendOp::Write { imm: carried, .. } | SendOp::Send { imm: carried, .. } => *carried = Some(imm),
             _ => {
                 return Err(StageError::NotSupported {

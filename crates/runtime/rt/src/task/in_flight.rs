@@ -88,7 +88,7 @@ impl InFlight {
     #[inline]
     pub(super) fn finish(&mut self, slot: u32, result: Result<(), Failure>) {
         let request = self.requests.slot_mut(slot);
-        if request.flags.abandoned {
+        if request.is_abandoned {
             return self.requests.free(slot);
         }
         request.stage = Stage::Done(result);

@@ -7,9 +7,7 @@ use super::options::Posting;
 use super::requests::{Local, NONE, Requests, Stage};
 use super::stats::TaskStats;
 use super::{PeerId, messages::Inbox};
-use drover_verbs::{
-    MaskedSwap, Payload, PostError, PostErrorKind, Provider, QpKind, QueuePair, SendList, SendOp, SendWr,
-};
+use drover_verbs::{MaskedSwap, PostError, PostErrorKind, Provider, QpKind, QueuePair, SendList, SendOp};
 use std::collections::VecDeque;
 
 pub(super) struct PeerQueue<P: Provider> {
@@ -170,7 +168,7 @@ impl<P: Provider> PeerQueue<P> {
             requests.slot_mut(slot).stage = Stage::Queued;
         }
         let posted = self.queue.range(..self.posted).rev();
-        let is_unsignaled = |slot: &&u32| !requests.slot(**slot).flags.signaled;
+        let is_unsignaled = |slot: &&u32| !requests.slot(**slot).wr.signaled;
         self.unsignaled = posted.take_while(is_unsignaled).count();
         if self.unsignaled > 0 {
             // Nothing reports the end of these requests if nothing follows them. In the error state they are flushed,
@@ -193,7 +191,7 @@ impl<P: Provider> PeerQueue<P> {
         let mut position = 0;
         self.queue.retain(|&slot| {
             position += 1;
-            let abandoned = position > self.posted && requests.slot(slot).flags.abandoned;
+            let abandoned = position > self.posted && requests.slot(slot).is_abandoned;
             if abandoned {
                 requests.abandoned_queued -= 1;
                 requests.free(slot);
@@ -212,22 +210,16 @@ impl<P: Provider> PeerQueue<P> {
         let always = posting == Posting::PerRequest;
         for nth in 0..count {
             let slot = self.queue[self.posted + nth];
-            let wr_id = requests.wr_id(slot);
             let request = requests.slot_mut(slot);
             request.stage = Stage::Posted;
-            let mut op = request.op;
-            let payload = match request.local {
-                Local::Buffer(sge) | Local::Word(sge) => Payload::Region(sge),
-                Local::MaskedWord(sge) => {
-                    op = masked(&mut self.list, op, &request.swap);
-                    Payload::Region(sge)
-                }
-                Local::Inline => self.list.inline(&request.inline),
-            };
-            request.flags.signaled |= always || nth + 1 == count || unsignaled + 1 >= self.depth / 2;
-            unsignaled = if request.flags.signaled { 0 } else { unsignaled + 1 };
-            let mut wr = SendWr::new(op, payload).signaled_if(request.flags.signaled, wr_id);
-            wr.fence = request.flags.fence;
+            request.wr.signaled |= always || nth + 1 == count || unsignaled + 1 >= self.depth / 2;
+            unsignaled = if request.wr.signaled { 0 } else { unsignaled + 1 };
+            let mut wr = request.wr;
+            match request.local {
+                Local::Buffer | Local::Word => {}
+                Local::Inline => wr.payload = self.list.inline(&request.inline),
+                Local::MaskedWord => wr.op = masked(&mut self.list, wr.op, &request.swap),
+            }
             self.list.push(wr);
         }
         self.unsignaled = unsignaled;

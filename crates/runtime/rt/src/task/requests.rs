@@ -11,7 +11,7 @@ use super::PeerId;
 use super::error::{Failure, WcError};
 use drover_base::Ns;
 use drover_mem::Buffer;
-use drover_verbs::{MaskedSwap, SendOp, Sge, WrId};
+use drover_verbs::{MaskedSwap, Payload, SendWr, WrId};
 
 /// End of a list; head of requests that no sync waits for.
 pub(super) const NONE: u32 = u32::MAX;
@@ -25,6 +25,14 @@ const GENERATION: u32 = u32::MAX >> 1;
 pub struct Ticket {
     pub(super) slot: u32,
     pub(super) generation: u32,
+}
+
+impl Ticket {
+    /// Id of the request for its completion.
+    #[inline(always)]
+    pub(super) fn wr_id(self) -> WrId {
+        WrId(u64::from(self.generation & GENERATION) << 32 | u64::from(self.slot))
+    }
 }
 
 /// Progress of a request.
@@ -41,13 +49,13 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Local {
     /// Its buffer.
-    Buffer(Sge),
-    /// Its `inline` bytes.
+    Buffer,
+    /// Its `inline` bytes, which its list copies.
     Inline,
     /// A word that belongs to the pool.
-    Word(Sge),
-    /// As `Word`; the operation is a CAS with the masks in `swap`.
-    MaskedWord(Sge),
+    Word,
+    /// As `Word`; the operation is a CAS with the masks in `swap`, which its list copies.
+    MaskedWord,
 }
 
 #[derive(Debug)]
@@ -56,7 +64,8 @@ pub(super) struct Request {
     pub(super) stage: Stage,
     pub(super) owner: Owner,
     pub(super) peer: PeerId,
-    pub(super) op: SendOp,
+    /// As it is posted, but for what its list copies.
+    pub(super) wr: SendWr,
     pub(super) local: Local,
     /// Owned here while the device may access it.
     pub(super) buffer: Option<Buffer>,
@@ -64,7 +73,8 @@ pub(super) struct Request {
     pub(super) inline: Vec<u8>,
     /// Operands of a masked CAS.
     pub(super) swap: MaskedSwap,
-    pub(super) flags: Flags,
+    /// Whether its result is no longer needed.
+    pub(super) is_abandoned: bool,
     /// First request of the same sync; [`NONE`] for a detached request.
     pub(super) head: u32,
     /// Next request of the same sync.
@@ -79,15 +89,6 @@ pub(super) struct Owner {
     pub(super) task: u32,
     /// Its place may have another task since: this counts them.
     pub(super) life: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flags {
-    /// Waits for earlier READs and atomics.
-    pub(super) fence: bool,
-    pub(super) signaled: bool,
-    /// Its result is no longer needed.
-    pub(super) abandoned: bool,
 }
 
 /// State of a sync.
@@ -115,15 +116,6 @@ impl List {
         first: NONE,
         last: NONE,
     };
-}
-
-/// What a task asks for.
-pub(super) struct Draft {
-    pub(super) owner: Owner,
-    pub(super) peer: PeerId,
-    pub(super) op: SendOp,
-    pub(super) local: Local,
-    pub(super) buffer: Option<Buffer>,
 }
 
 /// All requests, by slot. Allocates only when more requests are staged than ever before.
@@ -168,22 +160,20 @@ impl Requests {
         self.slots.len() as u32
     }
 
-    /// Appends a request to `list`.
+    /// Appends a request to `list`; the caller fills in what it is.
     #[inline(always)]
-    pub(super) fn stage(&mut self, list: &mut List, draft: Draft) -> Ticket {
+    pub(super) fn stage(&mut self, list: &mut List, owner: Owner) -> (Ticket, &mut Request) {
         let slot = self.free.pop().unwrap_or_else(|| self.grow());
-        let request = &mut self.slots[slot as usize];
-        request.stage = Stage::Staged;
-        (request.owner, request.peer, request.flags) = (draft.owner, draft.peer, Flags::default());
-        (request.op, request.local, request.buffer) = (draft.op, draft.local, draft.buffer);
-        request.next = NONE;
-        let generation = request.generation;
         match list.last {
             NONE => list.first = slot,
             last => self.slots[last as usize].next = slot,
         }
         list.last = slot;
-        Ticket { slot, generation }
+        let request = &mut self.slots[slot as usize];
+        (request.stage, request.owner) = (Stage::Staged, owner);
+        (request.is_abandoned, request.next) = (false, NONE);
+        let generation = request.generation;
+        (Ticket { slot, generation }, request)
     }
 
     #[cold]
@@ -193,15 +183,12 @@ impl Requests {
             stage: Stage::Free,
             owner: Owner { task: 0, life: 0 },
             peer: PeerId(0),
-            op: SendOp::Send {
-                dest: None,
-                imm: None,
-            },
+            wr: SendWr::send(Payload::EMPTY),
             local: Local::Inline,
             buffer: None,
             inline: Vec::with_capacity(self.inline_bytes),
             swap: MaskedSwap::default(),
-            flags: Flags::default(),
+            is_abandoned: false,
             head: NONE,
             next: NONE,
             sync: SyncState::default(),
@@ -214,11 +201,6 @@ impl Requests {
         let (slot, generation) = (wr_id.0 as u32, (wr_id.0 >> 32) as u32);
         let request = self.slots.get(slot as usize)?;
         (request.generation & GENERATION == generation && request.stage == Stage::Posted).then_some(slot)
-    }
-
-    /// Id of the request in `slot` for its completion.
-    pub(super) fn wr_id(&self, slot: u32) -> WrId {
-        WrId(u64::from(self.slot(slot).generation & GENERATION) << 32 | u64::from(slot))
     }
 
     /// The request of `ticket` if it is staged.
@@ -268,10 +250,10 @@ impl Requests {
             match request.stage {
                 Stage::Staged | Stage::Done(_) => self.free(slot),
                 Stage::Queued => {
-                    request.flags.abandoned = true;
+                    request.is_abandoned = true;
                     self.abandoned_queued += 1;
                 }
-                Stage::Posted => request.flags.abandoned = true,
+                Stage::Posted => request.is_abandoned = true,
                 Stage::Free => {}
             }
             slot = next;

@@ -84,7 +84,7 @@ impl<P: Provider> Completed<'_, P> {
         let request = core.in_flight.requests.ended(ticket);
         // The word of an atomic is the pool's own.
         assert!(
-            matches!(request.local, Local::Buffer(_)),
+            matches!(request.local, Local::Buffer),
             "{ticket:?} is not of a READ or WRITE from a buffer"
         );
         request.buffer.take().expect("a buffer, not taken before")

@@ -17,7 +17,7 @@ impl<P: Provider> Core<P> {
             let waits = matches!(request.stage, Stage::Queued | Stage::Posted | Stage::Done(_));
             let (detached, sync, task) = (request.head == NONE, request.sync, request.owner.task);
             let is_late = self.now.since(sync.since) >= patience;
-            if !waits || request.flags.abandoned || !is_late || !(detached || request.head == slot) {
+            if !waits || request.is_abandoned || !is_late || !(detached || request.head == slot) {
                 continue;
             }
             if detached {
@@ -35,7 +35,7 @@ impl<P: Provider> Core<P> {
     fn abandon(&mut self, slot: u32) {
         let requests = &mut self.in_flight.requests;
         let request = requests.slot_mut(slot);
-        request.flags.abandoned = true;
+        request.is_abandoned = true;
         if request.stage == Stage::Queued {
             requests.abandoned_queued += 1;
         }
@@ -49,7 +49,7 @@ impl<P: Provider> Core<P> {
         tracing::warn!(
             task = request.owner.task,
             peer = request.peer.0,
-            operation = ?request.op,
+            operation = ?request.wr.op,
             stage = ?request.stage,
             requests_pending = request.sync.pending,
             waited = %self.now.since(request.sync.since),
