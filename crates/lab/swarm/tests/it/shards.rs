@@ -81,8 +81,9 @@ impl SubjectJob for FindPlanted<'_> {
             planted: Some(planted),
             ..Case::<S>::new(scenario, seed)
         };
-        let found = (1..=200).find(|&seed| campaign::wrong(&with(seed)).is_some());
-        let seed = found.unwrap_or_else(|| panic!("{mistake} shows in none of two hundred seeds"));
+        // The rarest, `no-seq` of RDMA-Memcached, shows in one of 79 seeds: in none of 400 once in 160 changes of what seeds draw.
+        let found = (1..=400).find(|&seed| campaign::wrong(&with(seed)).is_some());
+        let seed = found.unwrap_or_else(|| panic!("{mistake} shows in none of four hundred seeds"));
         find_nothing(S::NAME, planted.scenario, [seed]);
     }
 }
