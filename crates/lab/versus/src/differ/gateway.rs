@@ -287,11 +287,7 @@ mod tests {
                     .split(';')
                     .any(|part| quotes(&part, verb) && quotes(&part, flag)),
             };
-            assert!(
-                rows.iter().any(|row| has(row)),
-                "{} is not in the page",
-                refusal.name
-            );
+            assert!(rows.iter().any(has), "{} is not in the page", refusal.name);
         }
     }
 }
