@@ -16,7 +16,9 @@ s/%p/$$/ for @words;
 my @without = split ' ', $ENV{SUITE_WITHOUT} // '';
 my %with_word = map { s/:$//r => 1 } grep { /:$/ } @without;
 my %alone = map { $_ => 1 } @without;
-serve(map { s/%p/$$/r } split /\n/, $ENV{SUITE_OVER}) if $ENV{SUITE_OVER};
+# The library asks for help before every server, to see what there is.
+my $asks = grep { $_ eq '-h' } @ARGV;
+serve(map { s/%p/$$/r } split /\n/, $ENV{SUITE_OVER}) if $ENV{SUITE_OVER} && !$asks;
 while (defined(my $word = shift @ARGV)) {
     if ($word eq '-o') {
         my @kept = grep { my ($name) = split /=/; !$drops{$name} } split /,/, shift @ARGV;

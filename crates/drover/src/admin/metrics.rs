@@ -21,7 +21,7 @@ pub enum Snapshot {
     /// Data of a system whose workers also host memcached clients (HERD), whether or not the server listens for them.
     Hosting(Box<HostingSnapshot>),
     /// Data of any other system.
-    Shards(ShardsSnapshot),
+    Shards(Box<ShardsSnapshot>),
     /// Data of a memory node.
     MemoryNode(Box<NodeSnapshot>),
 }
@@ -195,6 +195,31 @@ const FAMILIES: &[Family<HostingSnapshot>] = &[
         |all, out| per_worker(all, out, |w| w.restarts as f64),
     ),
 ];
+
+/// Families that are about sockets alone in a process whose items are another service's.
+const OF_SOCKETS: &[&str] = &[
+    COMMANDS.name,
+    "drover_command_duration_seconds",
+    "drover_current_connections",
+    "drover_connections_total",
+    "drover_connections_closed_total",
+    "drover_accept_pauses_total",
+    "drover_yields_total",
+    "drover_connections_refused_total",
+    "drover_read_bytes_total",
+    "drover_written_bytes_total",
+];
+
+/// Adds the counters of a gateway's sockets.
+pub fn add_sockets(out: &mut Exposition, sockets: &Sockets) {
+    let all = HostingSnapshot {
+        sockets: sockets.clone(),
+        ..HostingSnapshot::default()
+    };
+    for family in FAMILIES.iter().filter(|family| OF_SOCKETS.contains(&family.name)) {
+        out.add_all(std::slice::from_ref(family), &all);
+    }
+}
 
 /// Formats all metrics as the text of `/metrics`. Without a snapshot (the workers did not answer) the text has only
 /// `drover_up 0` and the numbers of the process and its device.

@@ -1,9 +1,10 @@
 //! Metrics of a service of shards: every counter of the system's row, under its own name.
 
 use super::exposition::{Exposition, Kind};
+use super::metrics::{self, Sockets};
 use drover_kv::{Counter, CounterKind, Facts};
 
-/// Values of the counters of a running service whose workers do not host memcached clients. The counters' names are in
+/// Values of the counters of a running service whose workers do not host memcached clients; a gateway beside them may. The counters' names are in
 /// [`facts`](ShardsSnapshot::facts).
 #[derive(Clone, Debug)]
 pub struct ShardsSnapshot {
@@ -13,10 +14,12 @@ pub struct ShardsSnapshot {
     pub shards: Vec<Vec<u64>>,
     /// Seconds since the service started.
     pub uptime_s: u64,
+    /// Counters of the memcached clients of the gateway beside the shards, if there is one.
+    pub sockets: Option<Sockets>,
 }
 
 /// Adds the metrics of `service` to `out`: the uptime, the version, the system's name, and every counter of the system
-/// per shard, `drover_NAME_total` or, for an amount, `drover_current_NAME`.
+/// per shard, `drover_NAME_total` or, for an amount, `drover_current_NAME`; then those of the gateway's sockets.
 pub fn add(out: &mut Exposition, service: &ShardsSnapshot) {
     let facts = service.facts;
     out.family(
@@ -45,6 +48,9 @@ pub fn add(out: &mut Exposition, service: &ShardsSnapshot) {
                 samples.count(&[("shard", &shard.to_string())], *value);
             }
         }
+    }
+    if let Some(sockets) = &service.sockets {
+        metrics::add_sockets(out, sockets);
     }
 }
 

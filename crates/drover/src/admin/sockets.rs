@@ -6,6 +6,7 @@ use drover_net::ConnTable;
 use std::sync::Arc;
 
 /// Handles to the places where the cores publish their counters of memcached clients.
+#[derive(Clone)]
 pub struct SocketStats {
     /// Table with the counters of connections.
     pub conn_table: Arc<ConnTable>,

@@ -254,6 +254,13 @@ impl Gateways {
     }
 }
 
+impl Gateways {
+    /// Where the counters of the sockets are.
+    pub(super) fn sockets(&self) -> &SocketStats {
+        &self.sockets
+    }
+}
+
 impl Service for Gateways {
     fn ended(&self) -> BorrowedFd<'_> {
         self.group.ended()

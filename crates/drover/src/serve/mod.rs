@@ -2,6 +2,8 @@
 
 mod announce;
 mod args;
+#[cfg(test)]
+mod card_numbers;
 mod extended;
 mod gateway;
 mod hosted;

@@ -7,7 +7,9 @@ use super::pool::{Entrants, Member};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
 use super::ways;
-use crate::admin::{AskDevice, AskMember, MemberSnapshot, ShardsSnapshot, Snapshot, Source, ask_device};
+use crate::admin::{
+    AskDevice, AskMember, MemberSnapshot, ShardsSnapshot, Snapshot, SocketStats, Source, ask_device,
+};
 use crate::exit::{self, Failure};
 use crate::pool::tables::POOL_KIND;
 use drover_base::{Cpu, Ns};
@@ -114,11 +116,14 @@ impl<S: System> Start for Native<'_, S> {
         )?;
         let on_core = Box::new(move |index| on_core(index));
         let gateway = Self::gateway::<P>(self.settings, self.sockets, addr, device, on_core, files);
-        let (service, member) = match gateway {
+        let (service, gateway) = match gateway {
             Ok(None) => (nodes, None),
             Ok(Some(gateway)) => {
-                let member = gateway.ask_member();
-                (Beside::boxed(Box::new(gateway), nodes)?, Some(member))
+                let beside = GatewayNumbers {
+                    member: gateway.ask_member(),
+                    sockets: gateway.sockets().clone(),
+                };
+                (Beside::boxed(Box::new(gateway), nodes)?, Some(beside))
             }
             Err(failure) => {
                 nodes.stop();
@@ -130,7 +135,7 @@ impl<S: System> Start for Native<'_, S> {
             facts,
             began: NativeCpu::new(0).refresh(),
             device: ask_device::<P>(device),
-            member,
+            gateway,
         }))
     }
 }
@@ -203,17 +208,25 @@ struct NativeService {
     facts: &'static Facts,
     began: Ns,
     device: AskDevice,
-    /// Asks what the gateway in front of it does in its pool, if there is one.
-    member: Option<AskMember>,
+    /// Of the gateway in front of it, if there is one.
+    gateway: Option<GatewayNumbers>,
+}
+
+/// What the admin port tells of a gateway beside its nodes.
+struct GatewayNumbers {
+    /// Asks what it does in its pool.
+    member: AskMember,
+    sockets: SocketStats,
 }
 
 impl Source for NativeService {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
-        Ok(Snapshot::Shards(ShardsSnapshot {
+        Ok(Snapshot::Shards(Box::new(ShardsSnapshot {
             facts: self.facts,
             shards: self.service.counters(patience)?,
             uptime_s: NativeCpu::new(0).refresh().since(self.began).as_s(),
-        }))
+            sockets: self.gateway.as_ref().map(|gateway| gateway.sockets.read()),
+        })))
     }
 
     fn device(&self) -> Option<DeviceCounters> {
@@ -221,7 +234,7 @@ impl Source for NativeService {
     }
 
     fn member(&self) -> Option<MemberSnapshot> {
-        self.member.as_ref().and_then(|ask| ask())
+        self.gateway.as_ref().and_then(|gateway| (gateway.member)())
     }
 }
 

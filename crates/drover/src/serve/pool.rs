@@ -6,7 +6,9 @@ use super::ops::{self, Files};
 use super::run::{Running, Start};
 use super::settings::Settings;
 use super::ways;
-use crate::admin::{AskDevice, AskMember, MemberSnapshot, Snapshot, Source, ask_device, ask_member};
+use crate::admin::{
+    AskDevice, AskMember, MemberSnapshot, Snapshot, SocketStats, Source, ask_device, ask_member,
+};
 use crate::auth;
 use crate::exit::{self, Failure};
 use crate::pool::read_secret;
@@ -176,6 +178,11 @@ pub(super) struct Entrants<P: Provider> {
 }
 
 impl<P: Provider> Entrants<P> {
+    /// Where the counters of the sockets are.
+    pub(super) fn sockets(&self) -> &SocketStats {
+        self.workers.sockets()
+    }
+
     /// Asks what the process does in the pool.
     pub(super) fn ask_member(&self) -> AskMember {
         ask_member(&self.keeper)

@@ -3,6 +3,8 @@
 use crate::common::{Serving, ask_memcached as ask, drover, folder};
 use crate::gateway::{add_up, cas, connect};
 use crate::pool::{MemoryNode, race_pool, with_nodes};
+use drover_client::{CallError, Client};
+use drover_kv::Refusal;
 use drover_mem::timestamp;
 use rustix::process::{Signal, kill_process};
 use std::net::TcpStream;
@@ -82,8 +84,15 @@ fn gateways_to_one_pool_are_one_cache() {
     add_up(&gateways.each_ref());
     // What was there is gone for both; the connection's next command waits for that.
     assert_eq!(ask(&mut two, "set f 0 0 1\r\n1\r\n"), "STORED\r\n");
-    let told = ask(&mut one, "flush_all\r\nset a 0 0 3\r\nwon\r\nget a f\r\n");
-    assert_eq!(told, "OK\r\nSTORED\r\nVALUE a 0 3\r\nwon\r\nEND\r\n");
+    let told = ask(
+        &mut one,
+        "append f 0 0 1\r\n2\r\ngat -1 f\r\nflush_all\r\nset a 0 0 3\r\nwon\r\nget a f\r\n",
+    );
+    let before = "STORED\r\nVALUE f 0 2\r\n12\r\nEND\r\n";
+    assert_eq!(
+        told,
+        format!("{before}OK\r\nSTORED\r\nVALUE a 0 3\r\nwon\r\nEND\r\n")
+    );
     assert_eq!(ask(&mut two, "get a f\r\n"), "VALUE a 0 3\r\nwon\r\nEND\r\n");
     flush_later(&mut one, &mut two);
 
@@ -95,6 +104,12 @@ fn gateways_to_one_pool_are_one_cache() {
     nodes[1].kill();
     let stored = set_until(&rest, |stored| stored < 32);
     assert!(stored > 0, "the keys of the other node");
+    let mut client = connect(&rest);
+    let lost =
+        "SERVER_ERROR memory node 1 of the pool is lost, and the key with it until the node is back\r\n";
+    wait_until("commands say which node is lost", || {
+        (0..32).any(|key| ask(&mut client, &format!("delete key{key}\r\n")) == lost)
+    });
     let (status, text, error) = with_nodes("--nodes", &[&nodes[0], &nodes[1]], &["pool", "status"]);
     assert_eq!(status, 69);
     assert!(error.contains(&nodes[1].addr), "{error}");
@@ -224,6 +239,11 @@ fn a_service_of_memory_nodes_has_a_gateway() {
     assert!(server.metric("drover_current_chunks_used") > 0);
     let mut client = connect(&server);
     assert_eq!(ask(&mut client, "set a 7 0 2\r\nhi\r\n"), "STORED\r\n");
+    // The cores publish their counters when they have time.
+    wait_until("the sockets' numbers are shown", || {
+        let (connections, text) = (server.metric("drover_connections_total"), server.metrics());
+        connections > 0 && text.contains("drover_commands_total{command=\"set\",status=\"done\"} 1\n")
+    });
     assert_eq!(server.ask(&["get", "a"]), (0, "hi\n".into(), String::new()));
     assert_eq!(server.ask(&["set", "a", "native"]).0, 0);
     assert_eq!(ask(&mut client, "get a\r\n"), "VALUE a 0 6\r\nnative\r\nEND\r\n");
@@ -241,6 +261,30 @@ fn a_service_of_memory_nodes_has_a_gateway() {
     let server = Serving::start("race-alone", &["--system", "race", "-p", "0"]);
     assert!(!server.said.contains("memcached"), "{}", server.said);
     assert_eq!(server.stop(), 0);
+}
+
+/// It is a cache for native clients, too, unless `-M` says otherwise; the log says which.
+#[test]
+fn a_full_service_of_memory_nodes_removes_or_refuses_items() {
+    for (flags, says) in [
+        (&[][..], "clients remove the oldest"),
+        (&["-M"], "clients refuse to store more"),
+    ] {
+        let name = format!("race-full{}", flags.len());
+        let args = [&["--system", "race", "-t", "1", "-m", "8"], flags].concat();
+        let server = Serving::start(&name, &args);
+        assert!(server.said.contains(says), "{}", server.said);
+        let mut client = Client::connect(&server.addr).expect("it serves");
+        // Four times as much as there is.
+        let stored = (0..4 * 1024u32).map(|key| client.set(&key.to_le_bytes(), &[7; 8000]));
+        let first = stored.filter_map(Result::err).next();
+        match flags {
+            [] => assert_eq!(first, None),
+            _ => assert_eq!(first, Some(CallError::Refused(Refusal::Full))),
+        }
+        drop(client);
+        assert_eq!(server.stop(), 0);
+    }
 }
 
 #[test]

@@ -217,6 +217,12 @@ fn differ(args: &Differ) -> std::io::Result<bool> {
             "this kernel does not tell what servers have not read: where batches were cut is left to chance"
         );
     }
+    if report.passing > 0 {
+        println!(
+            "{} streams differed once, by seconds or failures, and not again",
+            report.passing
+        );
+    }
     let Some(found) = report.found else {
         for difference in DIFFERENCES {
             println!("meant to differ: {}: {}", difference.what, difference.why);

@@ -200,9 +200,9 @@ impl<P: Provider> RaceOps<P> {
             RaceError::Memory(MemoryError::LeaseOver { .. }) => again,
             // The thread has too little of something for a moment.
             RaceError::Memory(MemoryError::Task(TaskError::Stage(_))) => again,
-            RaceError::Memory(MemoryError::NodeLost { .. }) if !self.0.waits => {
+            RaceError::Memory(MemoryError::NodeLost { node }) if !self.0.waits => {
                 self.0.is_broken.set(true);
-                refused(Refusal::Unavailable)
+                refused(Refusal::NodeLost(node as u32))
             }
             RaceError::Memory(MemoryError::NodeLost { .. } | MemoryError::Task(_)) => {
                 self.0.is_broken.set(true);

@@ -79,7 +79,7 @@ fn table(plan: &ShardPlan, seed: HashSeed) -> TableHeader {
         seed,
         shape,
         tables: 1,
-        evicts: false,
+        evicts: plan.evicts,
         depth_max: (subtables.next_power_of_two().ilog2() as u8 + 1).min(DEPTH_MAX),
         item_bytes_max: u32::try_from(plan.item_bytes_max).unwrap_or(u32::MAX),
     }

@@ -49,6 +49,7 @@ impl System for RaceSystem {
                 flush: true,
                 ..OperationOffers::POINT
             },
+            // A cache refuses a value, too, where no item's block is as long as it needs.
             evicts: false,
             gateway: true,
             sends_again: false,
@@ -69,13 +70,13 @@ impl System for RaceSystem {
             let block = Self::record_bytes(key_bytes, sizes.value_bytes_max);
             plan.record_bytes = plan.record_bytes.max(share * 2 * block + (16 << 20));
         }
+        // Until a policy says otherwise.
         plan.evicts = false;
         Ok(plan)
     }
 
     fn set_policy(plan: &mut ShardPlan, policy: &Policy) {
         plan.set_policy(policy);
-        plan.evicts = false;
     }
 
     fn item_bytes_max(plan: &mut ShardPlan) -> (usize, &mut usize) {
@@ -97,7 +98,11 @@ impl System for RaceSystem {
                 plan.shard_count,
                 plan.record_bytes >> 10
             ),
-            "when full: clients refuse to store more".to_owned(),
+            match plan.evicts {
+                true => "when full: clients remove the oldest of a few items of about the same length",
+                false => "when full: clients refuse to store more (-M)",
+            }
+            .to_owned(),
         ]
     }
 

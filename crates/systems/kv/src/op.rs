@@ -230,6 +230,9 @@ pub enum Refusal {
     /// never sent or never executed. (An update that may have been executed is `Indeterminate`.)
     #[error("no server answered before the deadline")]
     Unavailable,
+    /// The memory node of this index in its pool is lost, where the key is, and the client does not wait for its return.
+    #[error("memory node {0} of the pool is lost, and the key with it until the node is back")]
+    NodeLost(u32),
     /// Shards disagree about which of them owns the key: each that was asked, by the newest map that the client could get, sent
     /// it to another one.
     #[error("the server's shards disagree about which of them owns the key")]

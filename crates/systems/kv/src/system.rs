@@ -65,7 +65,8 @@ pub struct Offers {
     /// `Ok` if a service sees GETs, so that it can keep items that are used ([`Policy::eviction`]); the error says why
     /// not.
     pub eviction: Result<(), &'static str>,
-    /// Whether a full service can evict items; if not, it refuses new ones, whatever [`Policy::evicts`] says.
+    /// Whether a full service makes space for whatever is to be stored by evicting items; if not, it may refuse new ones, whatever
+    /// [`Policy::evicts`] says.
     pub evicts: bool,
     /// Whether an update whose answer was lost with a connection is sent again, and executed once, so that it is
     /// indeterminate at its deadline only.

@@ -135,6 +135,13 @@ pub struct Mismatch {
     pub only_seconds: bool,
 }
 
+impl Mismatch {
+    /// Whether the right server failed: it answered with a failure, fell silent, or closed the connection.
+    pub fn is_failure(&self) -> bool {
+        self.right.starts_with("SERVER_ERROR") || ["(nothing)", "(closed)"].contains(&self.right.as_str())
+    }
+}
+
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "    {}\n    {}", self.left, self.right)
