@@ -55,6 +55,11 @@ impl<T> Limbo<T> {
         self.waiting.retain(|(_, thing)| keep(thing));
     }
 
+    /// All things, the first ones first.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.waiting.iter().map(|(_, thing)| thing)
+    }
+
     /// Number of things.
     pub fn len(&self) -> usize {
         self.waiting.len()

@@ -119,10 +119,12 @@ impl<'a, P: Provider> Operation<'a, P> {
         // Its pin would keep the blocks from being used.
         drop(self);
         let class = class.ok_or(error)?;
-        if race.evict(cx, shard, class).await? == 0 || cx.now() >= deadline {
+        let (arena, bytes) = (&race.0.arena, class.bytes());
+        // A dead client holds epochs up until it is fenced: what was removed before that is enough.
+        let is_there = arena.awaits(shard.node, class) || race.evict(cx, shard, class).await? > 0;
+        if !is_there || cx.now() >= deadline {
             return Err(error);
         }
-        let (arena, bytes) = (&race.0.arena, class.bytes());
         for _ in 0..RENEWALS {
             cx.sleep(race.nodes().node(shard.node).times().renew_every).await;
             if let Some(addr) = arena.try_alloc(shard.node, bytes) {

@@ -175,6 +175,11 @@ impl Lists {
         self.whole.len()
     }
 
+    /// Whether blocks of `class` wait for an epoch.
+    pub(super) fn awaits(&self, class: Class) -> bool {
+        self.limbo.iter().any(|freed| freed.size == Size::Block(class))
+    }
+
     /// Blocks and pieces that wait for an epoch.
     pub(super) fn limbo_count(&self) -> usize {
         self.limbo.len()

@@ -255,6 +255,11 @@ impl<P: Provider> Arena<P> {
         }
     }
 
+    /// Whether freed blocks of `class` at node `node` wait for an epoch. Cost: looks at all that waits.
+    pub fn awaits(&self, node: usize, class: Class) -> bool {
+        self.0.parts[node].lists.borrow().awaits(class)
+    }
+
     /// What the thread holds of node `node`.
     pub fn stats(&self, node: usize) -> ArenaStats {
         let part = &self.0.parts[node];
