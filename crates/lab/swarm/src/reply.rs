@@ -56,3 +56,38 @@ pub fn found(call: Call) -> Option<u64> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_fits_the_call_or_is_nonsense() {
+        let swap = |said| Call::Swap { from: 1, to: 2, said };
+        for (outcome, said) in [
+            (Outcome::Stored, Some(Swapped::Done)),
+            (Outcome::Exists, Some(Swapped::Other)),
+            (Outcome::NotFound, Some(Swapped::Missing)),
+            (Outcome::Deleted, None),
+        ] {
+            assert_eq!(
+                replied(swap(Swapped::Missing), outcome),
+                said.map(swap),
+                "{outcome:?}"
+            );
+        }
+        let insert = |done| Call::Insert { to: 2, done };
+        assert_eq!(replied(insert(false), Outcome::Stored), Some(insert(true)));
+        assert_eq!(replied(insert(true), Outcome::Exists), Some(insert(false)));
+        assert_eq!(replied(insert(true), Outcome::NotFound), None);
+        assert_eq!(replied(Call::Put(2), Outcome::Exists), None);
+    }
+
+    #[test]
+    fn a_swap_that_was_done_has_found_a_value() {
+        let swap = |said| Call::Swap { from: 1, to: 2, said };
+        assert_eq!(found(swap(Swapped::Done)), Some(1));
+        assert_eq!(found(swap(Swapped::Other)), None);
+        assert_eq!(written(swap(Swapped::Other)), Some(2));
+    }
+}

@@ -173,6 +173,7 @@ fn traces_of_shards_repeat() {
     with("farm", Repeats);
     with("jakiro", Repeats);
     with("rdma-memcached", Repeats);
+    with("race", Repeats);
 }
 
 #[test]
@@ -290,6 +291,24 @@ fn no_reader_finds_what_has_expired() {
 #[test]
 fn a_few_seeds_find_nothing_in_race() {
     find_nothing("race", "default", 1..6);
+    find_nothing("race", "death", 1..6);
+}
+
+/// What makes updates with conditions, and what dead processes leave, right is needed.
+#[test]
+fn missing_protections_are_found_in_race() {
+    for mistake in ["ignored-condition", "left-split"] {
+        with("race", FindPlanted(mistake));
+    }
+}
+
+/// Only in systems that read torn words are there any.
+#[test]
+fn words_are_torn_where_a_system_allows_it() {
+    let has_torn_words = |seed: &u64| shards::scenario::ALL[0].kinds(*seed).contains(&Kind::TornWords);
+    let seeds: Vec<u64> = (1..).filter(has_torn_words).take(4).collect();
+    find_nothing("race", "default", seeds.clone());
+    find_nothing("farm", "default", seeds);
 }
 
 /// A client asked for memory that dead ones still had, and was told at its deadline that there is no service.
