@@ -284,7 +284,8 @@ struct Bed {
 
 impl Bed {
     fn start(name: &str, repair_after_ms: &str) -> Bed {
-        let args = ["-m", "256", "--repair-after-ms", repair_after_ms];
+        // Members add keys as fast as they can, and splits, whose locks campaigns wait for, become rarer as the tables grow.
+        let args = ["-m", "1024", "--repair-after-ms", repair_after_ms];
         let (nodes, list) = race_pool(name, |_| args.map(str::to_owned).to_vec());
         Bed {
             members: (0..MEMBERS).map(|_| MemberProcess::start(&list)).collect(),
