@@ -54,7 +54,7 @@ impl Args {
 const STREAMS: u64 = 500;
 /// Number of streams to a gateway, and of those in CI.
 const STREAMS_OVER: u64 = 200;
-const STREAMS_OF_CI_OVER: u64 = 10;
+const STREAMS_OF_CI_OVER: u64 = 4;
 /// Number of streams in which a planted mistake must be noticed.
 const CANARY_STREAMS: u64 = 20;
 

@@ -61,6 +61,8 @@ pub(crate) struct Errand {
     pub(crate) last_waiting: Slot,
     pub(crate) next_waiting: Slot,
     pub(crate) held: OwnedOp,
+    /// Reply that is given when its operation has ended, if it is known already.
+    reply: Vec<u8>,
 }
 
 impl Errand {
@@ -81,6 +83,7 @@ impl Errand {
             last_waiting: NONE,
             next_waiting: NONE,
             held: no_op(),
+            reply: Vec::new(),
         }
     }
 
@@ -92,6 +95,7 @@ impl Errand {
         }
         (self.pending, self.memo) = (Some(pending), Memo::default());
         (self.losses, self.give_up_at) = (0, None);
+        self.reply.clear();
         let Some(message) = Message::of(&self.message) else {
             return false;
         };
@@ -132,12 +136,20 @@ impl Errand {
         (what, &self.key, &mut self.memo, &mut self.held)
     }
 
+    /// Exchanges `bytes` for the reply that waits for the end of the operation under way.
+    pub(crate) fn swap_reply(&mut self, bytes: &mut Vec<u8>) {
+        std::mem::swap(&mut self.reply, bytes);
+    }
+
     /// Gives up memory that few errands need.
     pub(crate) fn release(&mut self) {
         self.state = State::Free;
         if self.message.capacity() > KEPT_BYTES {
             self.message = Vec::new();
             self.held = no_op();
+        }
+        if self.reply.capacity() > KEPT_BYTES {
+            self.reply = Vec::new();
         }
     }
 

@@ -338,7 +338,7 @@ struct Commands {
 /// What an errand does next, without its operation.
 enum Next {
     Hold(Step),
-    ReplyThenHold(Step),
+    HoldThenReply(Step),
     Reply,
     Again,
     Close,
@@ -395,10 +395,10 @@ impl Commands {
             return;
         };
         let next = match self.decide(slot, Some((step, outcome))) {
-            Next::ReplyThenHold(Step::Drop) if late && !self.is_last_about_its_key(slot) => Next::Reply,
+            Next::HoldThenReply(Step::Drop) if late && !self.is_last_about_its_key(slot) => Next::Reply,
             next => next,
         };
-        let holds = matches!(next, Next::Hold(_) | Next::ReplyThenHold(_));
+        let holds = matches!(next, Next::Hold(_) | Next::HoldThenReply(_));
         self.act(slot, next, fill);
         if holds {
             self.ready.push_back(slot);
@@ -421,8 +421,12 @@ impl Commands {
 
     /// Decides what is next: at the beginning, or after an outcome. Keeps the operation.
     fn decide(&mut self, slot: Slot, ended: Option<(Step, &Outcome<'_>)>) -> Next {
-        let (what, key, memo, held) = self.slots[slot as usize].parts();
+        let errand = &mut self.slots[slot as usize];
         self.reply.bytes.clear();
+        if let Some((Step::Drop, _)) = ended {
+            errand.swap_reply(&mut self.reply.bytes);
+        }
+        let (what, key, memo, held) = errand.parts();
         let mut turn = Turn {
             terms: &self.terms,
             key,
@@ -439,9 +443,9 @@ impl Commands {
                 held.replace(op);
                 Next::Hold(step)
             }
-            Action::ReplyThenAsk(step, ref op) => {
+            Action::AskThenReply(step, ref op) => {
                 held.replace(op);
-                Next::ReplyThenHold(step)
+                Next::HoldThenReply(step)
             }
             Action::Reply => Next::Reply,
             Action::Again => Next::Again,
@@ -452,9 +456,10 @@ impl Commands {
     fn act(&mut self, slot: Slot, next: Next, fill: &mut Fill<'_>) {
         match next {
             Next::Hold(step) => self.slots[slot as usize].state = State::Held(step),
-            Next::ReplyThenHold(step) => {
-                self.answer(slot, fill);
-                self.slots[slot as usize].state = State::Held(step);
+            Next::HoldThenReply(step) => {
+                let errand = &mut self.slots[slot as usize];
+                errand.swap_reply(&mut self.reply.bytes);
+                errand.state = State::Held(step);
             }
             Next::Reply => {
                 self.answer(slot, fill);

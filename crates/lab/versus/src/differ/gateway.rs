@@ -156,7 +156,18 @@ pub fn adapt(elements: &mut [Element], refused: &[Refusal], (seed, nth): (u64, u
     for element in elements {
         if let Element::Command(command) = element {
             adapt_command(command, refused, &mut rng);
+            hide_commands(command);
         }
+    }
+}
+
+/// Changes what would be a refused command if the value were taken for lines, as after a wrong length: no stand-in could be found.
+/// Random letters make no other refused command than `me`.
+fn hide_commands(command: &mut Command) {
+    let mut rest = command.body.as_deref_mut().unwrap_or_default();
+    while let Some(at) = rest.windows(3).position(|window| window == b"me ") {
+        rest[at] = b'n';
+        rest = &mut rest[at + 1..];
     }
 }
 
@@ -262,6 +273,14 @@ mod tests {
         let mut expired = command("ms c 2 c k T-1");
         adapt_command(&mut expired, REFUSALS, &mut rng);
         assert_eq!(expired, command("ms c 2 k T-1"));
+    }
+
+    #[test]
+    fn values_hide_no_refused_command() {
+        let mut set = command("set k 0 0 +3");
+        set.body = Some(b"a\nme k\nme me ".to_vec());
+        hide_commands(&mut set);
+        assert_eq!(set.body.as_deref(), Some(&b"a\nne k\nne ne "[..]));
     }
 
     /// Rows of the page's table are told by their first column.

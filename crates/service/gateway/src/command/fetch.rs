@@ -41,7 +41,7 @@ impl<'a> Turn<'a, '_> {
                             true => Condition::IfVersion(version),
                             false => Condition::Always,
                         };
-                        Action::ReplyThenAsk(
+                        Action::AskThenReply(
                             Step::Drop,
                             Op::Delete {
                                 key: self.key,

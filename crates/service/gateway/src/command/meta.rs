@@ -147,7 +147,7 @@ impl<'a> Turn<'a, '_> {
                 }
                 self.write_hit(meta, value, version, flags);
                 match (meta.has(b'T'), self.terms.ttl(meta.times.expiry)) {
-                    (true, Ttl::Over) => Action::ReplyThenAsk(Step::Drop, self.delete_if(unchanged(version))),
+                    (true, Ttl::Over) => Action::AskThenReply(Step::Drop, self.delete_if(unchanged(version))),
                     _ => Action::Reply,
                 }
             }
@@ -207,7 +207,7 @@ impl<'a> Turn<'a, '_> {
             Err(line) => {
                 self.reply.push(false, line);
                 match came {
-                    ExtraOutcome::TooLarge => Action::ReplyThenAsk(Step::Drop, Op::delete(self.key)),
+                    ExtraOutcome::TooLarge => Action::AskThenReply(Step::Drop, Op::delete(self.key)),
                     _ => Action::Reply,
                 }
             }

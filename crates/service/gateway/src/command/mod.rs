@@ -85,8 +85,8 @@ pub(crate) struct Memo {
 pub(crate) enum Action<'a> {
     /// Ask the system; its outcome is for [`Turn::proceed`].
     Ask(Step, Op<'a>),
-    /// Reply, then ask.
-    ReplyThenAsk(Step, Op<'a>),
+    /// Ask, then give the reply that is there, whatever the outcome: who has it may rely on the operation being over.
+    AskThenReply(Step, Op<'a>),
     /// Reply; an empty reply is one, too.
     Reply,
     /// The item has changed since it was read: begin anew.

@@ -134,7 +134,7 @@ impl<'a> Turn<'a, '_> {
         match came {
             // Clients must not mistake the old value for the new one.
             ExtraOutcome::TooLarge if store.mode == StoreMode::Set => {
-                Action::ReplyThenAsk(Step::Drop, Op::delete(self.key))
+                Action::AskThenReply(Step::Drop, Op::delete(self.key))
             }
             _ => Action::Reply,
         }
