@@ -254,10 +254,15 @@ impl Net {
             Verb::Read => self.answer_later(machine, op, now, queue),
             Verb::CompareSwap | Verb::FetchAdd => {
                 let address = self.ops[op].wr.remote.offset ^ u64::from(self.ops[op].wr.remote.rkey) << 40;
-                let from = match self.keys.is_on_card(self.ops[op].wr.remote.rkey) {
-                    true => now.max(self.qps.at(to).order.landed_at()),
+                let is_on_card = self.keys.is_on_card(self.ops[op].wr.remote.rkey);
+                let mut from = match is_on_card {
+                    true => now,
                     false => self.pushed(machine, now),
                 };
+                // Torn messages become visible long after they have crossed the bus.
+                if is_on_card || self.options.torn {
+                    from = from.max(self.qps.at(to).order.landed_at());
+                }
                 let end = self.nic(machine).atomics.serve(from, address);
                 self.qps.at(to).order.land(end);
                 queue.schedule(end, Event::new(kind::ATOMIC, machine, op));

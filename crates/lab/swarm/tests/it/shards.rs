@@ -288,6 +288,12 @@ fn no_reader_finds_what_has_expired() {
     find_nothing("pilaf", "default", [38, 47, 53]);
 }
 
+/// The simulated card let a CAS overtake torn WRITEs of its own queue pair: chunks were on a node's stack before their entries said so.
+#[test]
+fn atomics_come_behind_torn_writes() {
+    find_nothing("race", "default", [1_795_778_681, 1_795_778_695]);
+}
+
 #[test]
 fn a_few_seeds_find_nothing_in_race() {
     find_nothing("race", "default", 1..6);
