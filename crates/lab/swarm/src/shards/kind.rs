@@ -223,7 +223,14 @@ pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     if has(Kind::Crowd) && options.machines.horizon > CROWD_HORIZON_MAX {
         options.clients = options.clients.min(6);
     }
+    // What all clients ask at once in the end takes slow shards longer than the shortest deadlines.
+    if has(Kind::Slow) {
+        options.connect.deadline = options.connect.deadline.max(SLOW_DEADLINE_MIN);
+    }
 }
+
+/// Shortest deadline of operations where shards are slow.
+const SLOW_DEADLINE_MIN: Ns = Ns::from_ms(100);
 
 /// Longest horizon of a crowd.
 const CROWD_HORIZON_MAX: Ns = Ns::from_ms(300);
