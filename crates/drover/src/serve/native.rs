@@ -208,7 +208,7 @@ struct NativeService {
     facts: &'static Facts,
     began: Ns,
     device: AskDevice,
-    /// Of the gateway in front of it, if there is one.
+    /// Counters of the gateway in front of it, if there is one.
     gateway: Option<GatewayNumbers>,
 }
 

@@ -53,7 +53,7 @@ pub struct Judgement {
     pub simulated: String,
     /// Whether the claim holds.
     pub holds: bool,
-    /// Of a missed claim, the points that miss it and the [part that binds](Row::binding) at each; else empty.
+    /// The points that miss the claim, and the [part that binds](Row::binding) at each; empty if it holds.
     pub binding: String,
 }
 

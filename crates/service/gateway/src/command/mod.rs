@@ -85,7 +85,7 @@ pub(crate) struct Memo {
 pub(crate) enum Action<'a> {
     /// Ask the system; its outcome is for [`Turn::proceed`].
     Ask(Step, Op<'a>),
-    /// Ask, then give the reply that is there, whatever the outcome: who has it may rely on the operation being over.
+    /// Ask, then give the reply that is there, whatever the outcome: its receiver may rely on the operation being over.
     AskThenReply(Step, Op<'a>),
     /// Reply; an empty reply is one, too.
     Reply,
