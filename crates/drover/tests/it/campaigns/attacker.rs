@@ -7,11 +7,10 @@
 
 use crate::campaigns::bed::wait;
 use crate::campaigns::client::{self, Role};
-use drover_base::{Cpu, Ns, Rng};
-use drover_control::{
-    ControlAddr, ControlListener, ControlStream, Endpoint, Frame, HEADER_BYTES, Header, kind,
-};
-use drover_mem::{NativeCpu, Region};
+use crate::campaigns::proxy::{self, Speaker};
+use drover_base::Rng;
+use drover_control::{ControlAddr, Endpoint, Frame, HEADER_BYTES, Header, kind};
+use drover_mem::Region;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -91,12 +90,11 @@ type Reached = Arc<Mutex<Vec<Region>>>;
 pub fn run(text: &str) {
     let attack = Attack::decode(text);
     let reached = Reached::default();
-    let listener = format!("unix:{}", attack.proxy.display())
-        .parse()
-        .expect("a path");
-    let listener = ControlListener::bind(&listener).expect("a path of our own");
-    let (here, there, words) = (attack.clone(), attack.clone(), reached.clone());
-    std::thread::spawn(move || Proxy::new(here, reached).run(&listener));
+    let (there, words) = (attack.clone(), reached.clone());
+    let mut spoiler = Spoiler::new(attack.clone(), reached);
+    proxy::start(&attack.proxy, &attack.addr, move |session, who, frame| {
+        spoiler.pass(session, who, frame)
+    });
     std::thread::spawn(move || rewrite(&there, &words));
     let noisy = attack.clone();
     std::thread::spawn(move || noise(&noisy));
@@ -194,58 +192,32 @@ fn rewrite_word(rng: &mut Rng, region: &Region, harmful: bool) {
     }
 }
 
-/// Passes frames between the attacker's client and the server.
-struct Proxy {
+/// Does harm to frames between the attacker's client and the server, and maps what they carry.
+struct Spoiler {
     attack: Attack,
     rng: Rng,
     reached: Reached,
-    cpu: NativeCpu,
 }
 
-impl Proxy {
-    fn new(attack: Attack, reached: Reached) -> Proxy {
-        Proxy {
+impl Spoiler {
+    fn new(attack: Attack, reached: Reached) -> Spoiler {
+        Spoiler {
             rng: attack.rng(3),
-            cpu: NativeCpu::new(attack.seed),
             attack,
             reached,
         }
     }
 
-    fn run(&mut self, listener: &ControlListener) {
-        let mut sessions = Vec::new();
-        loop {
-            if let Ok(Some(client)) = listener.accept()
-                && let Ok(server) = ControlStream::connect(&self.attack.server(), Ns::from_s(1))
-            {
-                // Some sessions get as far as honest ones do.
-                let spoils = self.attack.harmful && self.rng.chance(0.7);
-                sessions.push((client, server, spoils));
-            }
-            let now = self.cpu.refresh();
-            sessions.retain_mut(|(client, server, spoils)| {
-                self.pass(client, server, now, *spoils) && self.pass(server, client, now, false)
-            });
-            wait(Duration::from_micros(100));
-        }
-    }
-
-    /// False: one end is gone.
-    fn pass(&mut self, from: &mut ControlStream, to: &mut ControlStream, now: Ns, spoils: bool) -> bool {
-        loop {
-            match from.recv(now) {
-                Err(_) => return false,
-                Ok(None) => return true,
-                Ok(Some(mut frame)) => {
-                    frame.fds.iter().for_each(|fd| self.reach(fd));
-                    let spoiled = spoils && self.rng.chance(0.3);
-                    let copies = if spoiled { self.spoil(&mut frame) } else { 1 };
-                    for _ in 0..copies {
-                        let _ = to.send(frame.kind, &frame.body, &frame.fds);
-                    }
-                    FRAMES.fetch_add(u64::from(spoiled), Ordering::Relaxed);
-                }
-            }
+    /// Changes a frame of a session, perhaps; returns how often to send it.
+    fn pass(&mut self, session: u64, who: Speaker, frame: &mut Frame) -> usize {
+        frame.fds.iter().for_each(|fd| self.reach(fd));
+        // Some sessions get as far as honest ones do.
+        let spoils = self.attack.harmful && self.attack.rng(0x1_0000 + session).chance(0.7);
+        let spoiled = spoils && who == Speaker::Client && self.rng.chance(0.3);
+        FRAMES.fetch_add(u64::from(spoiled), Ordering::Relaxed);
+        match spoiled {
+            true => self.spoil(frame),
+            false => 1,
         }
     }
 

@@ -68,8 +68,9 @@ fn a_thousand_clients_that_keep_their_descriptors_leave_nothing() {
         let pid = server.pid().as_raw_nonzero().get() as u32;
         let (hoard, at) = (Hoard::default(), folder(facts.name).join("proxy.sock"));
         let keeps = hoard.clone();
-        proxy::start(&at, &server.addr, move |_, frame| {
+        proxy::start(&at, &server.addr, move |_, _, frame| {
             keeps.lock().expect("no panic").extend(frame.fds.iter().cloned());
+            1
         });
         (0..FIRST).for_each(|number| visit(facts.name, &at, number));
         let before = Footprint::of(pid);

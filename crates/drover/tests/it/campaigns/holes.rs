@@ -58,12 +58,13 @@ fn hole_in_shared_memory_ends_only_that_client() {
         let path = folder.join("huge.sock");
         let replaced = Arc::new(Mutex::new(0));
         let count = replaced.clone();
-        proxy::start(&path, &server.addr, move |who, frame| {
+        proxy::start(&path, &server.addr, move |_, who, frame| {
             for fd in frame.fds.iter_mut().filter(|_| who == Speaker::Client) {
                 let Some(huge) = huge(fd) else { continue };
                 *fd = Arc::new(huge);
                 *count.lock().expect("no panic") += 1;
             }
+            1
         });
         let refused = Client::connect_with(&format!("unix:{}", path.display()), &hurried);
         let replaced = *replaced.lock().expect("no panic");
@@ -76,8 +77,9 @@ fn hole_in_shared_memory_ends_only_that_client() {
         let path = folder.join("hole.sock");
         let passed = Arc::new(Mutex::new(Vec::new()));
         let keeps = passed.clone();
-        proxy::start(&path, &server.addr, move |_, frame| {
+        proxy::start(&path, &server.addr, move |_, _, frame| {
             keeps.lock().expect("no panic").extend(frame.fds.iter().cloned());
+            1
         });
         let mut holed =
             Client::connect_with(&format!("unix:{}", path.display()), &hurried).expect("a session");

@@ -1,57 +1,70 @@
 //! A proxy between native clients and their server that sees every frame of the control channels, and may change it.
 
+use crate::campaigns::bed::wait;
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlListener, ControlStream, Frame};
 use drover_mem::NativeCpu;
 use std::path::Path;
-use std::thread::yield_now;
+use std::time::Duration;
 
-/// Who says a frame.
+/// Time between two looks at the channels.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Says a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speaker {
     Client,
     Server,
 }
 
-/// Starts a proxy at `path`, in a thread that never ends, to the server at `server`; `each` gets all frames before they go on. It
-/// serves one client after the other.
-pub fn start(path: &Path, server: &str, mut each: impl FnMut(Speaker, &mut Frame) + Send + 'static) {
+/// Starts a proxy at `path`, in a thread that never ends, to the server at `server`. `each` gets the number of the session and all its
+/// frames before they go on, and returns how often to send each.
+pub fn start(
+    path: &Path,
+    server: &str,
+    mut each: impl FnMut(u64, Speaker, &mut Frame) -> usize + Send + 'static,
+) {
     let addr: ControlAddr = format!("unix:{}", path.display()).parse().expect("a path");
     let server: ControlAddr = server.parse().expect("an address");
     let listener = ControlListener::bind(&addr).expect("a path of our own");
     let cpu = NativeCpu::new(1);
     std::thread::spawn(move || {
+        let (mut sessions, mut count) = (Vec::new(), 0);
         loop {
-            let Ok(Some(mut client)) = listener.accept() else {
-                yield_now();
-                continue;
-            };
-            let mut server = ControlStream::connect(&server, Ns::from_s(10)).expect("it serves");
-            let mut pass = |who, from: &mut _, to: &mut _| pass(&cpu, from, to, |frame| each(who, frame));
-            while pass(Speaker::Client, &mut client, &mut server)
-                && pass(Speaker::Server, &mut server, &mut client)
+            if let Ok(Some(client)) = listener.accept()
+                && let Ok(server) = ControlStream::connect(&server, Ns::from_s(10))
             {
-                yield_now();
+                sessions.push((count, client, server));
+                count += 1;
             }
+            let now = cpu.refresh();
+            sessions.retain_mut(|(session, client, server)| {
+                pass(now, client, server, |frame| {
+                    each(*session, Speaker::Client, frame)
+                }) && pass(now, server, client, |frame| {
+                    each(*session, Speaker::Server, frame)
+                })
+            });
+            wait(PAUSE);
         }
     });
 }
 
 /// Passes the frames that are there; false: one end has hung up.
 fn pass(
-    cpu: &NativeCpu,
+    now: Ns,
     from: &mut ControlStream,
     to: &mut ControlStream,
-    mut each: impl FnMut(&mut Frame),
+    mut each: impl FnMut(&mut Frame) -> usize,
 ) -> bool {
     loop {
-        match from.recv(cpu.refresh()) {
+        match from.recv(now) {
             Err(_) => return false,
             Ok(None) => return true,
             Ok(Some(mut frame)) => {
-                each(&mut frame);
-                if to.send(frame.kind, &frame.body, &frame.fds).is_err() {
-                    return false;
+                for _ in 0..each(&mut frame) {
+                    // Its end is noticed when it is heard.
+                    let _ = to.send(frame.kind, &frame.body, &frame.fds);
                 }
             }
         }
