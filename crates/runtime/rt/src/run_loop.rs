@@ -192,10 +192,8 @@ impl<'a, P: Provider> RunLoop<'a, P> {
                     // Only the next round polls the descriptor, so that round must come soon.
                     Some(_) => self.ctx.park(deadline.min(cpu.refresh() + FD_DOZE)),
                 }
-                // The end of a doze does not mean that there is work: the quiet time continues.
-                if most == Ns::MAX {
-                    self.waiting.quiet_ended();
-                }
+                // The end of a sleep does not mean that there is work: the quiet time continues. A core that is woken by its timers alone
+                // would otherwise poll after each of them.
             }
             Some(_) => self.ctx.disarm(),
             None => {

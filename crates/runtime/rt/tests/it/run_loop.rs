@@ -141,6 +141,33 @@ fn spinning_never_parks_and_a_passed_timer_is_no_sleep() {
     assert_eq!(core.stats().parks, 0);
 }
 
+/// Has nothing to do but a look every millisecond.
+struct LookEveryMs(Ns);
+
+impl Actor<LoopbackCpu> for LookEveryMs {
+    fn step(&mut self, cpu: &LoopbackCpu) -> Progress {
+        if cpu.now() >= self.0 {
+            self.0 = cpu.now() + Ns::from_ms(1);
+        }
+        Progress::Idle { wake_at: self.0 }
+    }
+}
+
+#[test]
+fn a_core_that_only_its_timers_wake_does_not_poll_after_each() {
+    let device = device();
+    let ctx = device.context().expect("context");
+    let mut core = RunLoop::<Loopback>::new(&ctx, Idle::ADAPTIVE);
+    let mut look = LookEveryMs(Ns::ZERO);
+    while device.now() < Ns::from_ms(100) {
+        core.round(&mut [&mut look], &StopFlag::new());
+    }
+    let stats = core.stats();
+    assert!((90..=100).contains(&stats.parks), "{stats:?}");
+    // Before the first sleep it polls; later there are a round and a look after arming for each.
+    assert!(stats.idle_rounds < 50 + 4 * stats.parks, "{stats:?}");
+}
+
 #[test]
 fn a_fabric_that_cannot_wake_memory_pollers_makes_them_doze() {
     let mut caps = LoopbackOptions::default().caps;
