@@ -20,6 +20,7 @@ pub const VARIABLE: &str = "DROVER_AUTH";
 
 /// Whom a client command connects as.
 #[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Login")]
 pub struct CredentialArgs {
     /// File with the user:password that a server with -Y requires; or set DROVER_AUTH=user:password
     #[arg(long, value_name = "FILE")]

@@ -23,20 +23,22 @@ use workload::WorkloadArgs;
 
 /// Arguments of `bench`.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "\
-Mixes are YCSB's: a 50 % GET 50 % PUT, b 95/5, c GETs only, d 95 % GETs of the latest keys and 5 % inserts,
+#[command(next_help_heading = "What is measured")]
+#[command(after_help = "--help says more: about mixes, samples and what the table reports, with examples.")]
+#[command(after_long_help = "\
+Mixes are YCSB's: a 50 % GET 50 % PUT, b 95/5, c GETs only, d 95 % GETs of the latest keys and 5 % inserts, \
 f 50 % read-modify-write; e (scans) is not supported by this system; put=0.2 is 20 % PUT.
 
-Closed loop: each client keeps --window operations in flight with each server core. With --rate, operations start at
+Closed loop: each client keeps --window operations in flight with each server core. With --rate, operations start at \
 a fixed rate, and latency counts from the time when each was due.
 
-A probe of the cache-line round trip precedes and follows each sample, because virtual machines move their cores.
+A probe of the cache-line round trip precedes and follows each sample, because virtual machines move their cores. \
 Medians are over the samples with the most common placement.
 
 Every run writes a result file with all samples, and a file with the latencies as HDR text (.hgrm).
 
-GETs of --system pilaf and farm READ the server's memory: the table reports READs per GET next to the number computed
-for the table's load, after filling and (--churn) after all keys were replaced. The table also reports the server's
+GETs of --system pilaf and farm READ the server's memory: the table reports READs per GET next to the number computed \
+for the table's load, after filling and (--churn) after all keys were replaced. The table also reports the server's \
 processor time per operation.
 
 Examples:
@@ -78,7 +80,7 @@ pub struct Args {
     #[command(flatten)]
     pub comparison: ComparisonArgs,
     /// Seed of keys and operations
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, help_heading = "Keys, values and operations")]
     pub seed: u64,
     #[command(flatten)]
     pub output: OutputArgs,

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 const TEACH: &str = "\
 Exit status: 0 if a device can be used, 69 if not; the last line says why and what to do.
+
 Every command that uses a device takes the same three options: drover perf, bench, serve.";
 
 /// Arguments of `devices`.

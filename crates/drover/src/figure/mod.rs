@@ -26,7 +26,7 @@ Examples:
   drover figure all --out figures       every figure, and figures/report.html with all of them
   drover figure herd-13 --without cpu   the card's limit if cores took no time
 
-All results are simulated; the columns `expected` and `ratio` hold the published value and the ratio to it. Claims about whole
+All results are simulated; the columns `expected` and `ratio` hold the published value and the ratio to it. Claims about whole \
 curves, where there are any, are judged below the values: where curves peak, which is higher, ratios at the greatest load.")]
 pub struct Args {
     /// A figure's name, `all`, or `list`

@@ -10,6 +10,7 @@ use drover_verbs::Caps;
 const TEACH: &str = "\
 Tests: send-lat write-lat read-lat atomic-lat send-bw write-bw read-bw atomic-bw (or as perftest calls them, \
 ib_write_lat).
+
 Latency is half a round trip for SEND and WRITE, a whole one for READ and atomics. WRITE latency polls the last \
 byte of memory.
 

@@ -24,8 +24,6 @@ pub struct PoolArgs {
 enum PoolCommand {
     /// Make nodes that belong to no pool a pool, and print what each gives
     Create {
-        #[command(flatten)]
-        nodes: NodesArgs,
         /// What the pool will hold, at most 8 letters, such as race
         #[arg(long, value_name = "NAME", value_parser = kind)]
         system: PoolKind,
@@ -33,6 +31,8 @@ enum PoolCommand {
         /// writes are refused then
         #[arg(long)]
         evict: bool,
+        #[command(flatten)]
+        nodes: NodesArgs,
     },
     /// Print what each node shows of itself, and what is lost of the pool
     Status {
@@ -41,11 +41,11 @@ enum PoolCommand {
     },
     /// Shut a client out, for ever
     Fence {
-        #[command(flatten)]
-        nodes: NodesArgs,
         /// The client, as logs name it: number.epoch
         #[arg(value_name = "CLIENT", value_parser = client)]
         client: ClientId,
+        #[command(flatten)]
+        nodes: NodesArgs,
     },
     /// Repair what dead clients left, find memory that nothing leads to, and give it back
     Check(CheckArgs),
@@ -69,9 +69,9 @@ fn client(text: &str) -> Result<ClientId, String> {
 
 pub(super) fn run(args: &PoolArgs) -> Result<ExitCode, Failure> {
     let done = match &args.command {
-        PoolCommand::Create { nodes, system, evict } => create(nodes, *system, *evict),
+        PoolCommand::Create { system, evict, nodes } => create(nodes, *system, *evict),
         PoolCommand::Status { nodes } => nodes.show(),
-        PoolCommand::Fence { nodes, client } => {
+        PoolCommand::Fence { client, nodes } => {
             let client = *client;
             let answers = nodes.ask(PoolKind::default(), Order::Fence { client })?;
             answers

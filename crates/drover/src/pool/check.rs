@@ -18,15 +18,15 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = TEACH)]
 pub(super) struct CheckArgs {
-    #[command(flatten)]
-    nodes: NodesArgs,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    nodes: NodesArgs,
 }
 
 const TEACH: &str = "\
-Other processes may use the pool meanwhile. Memory of live processes is not looked at, since nothing leads yet to what they
+Other processes may use the pool meanwhile. Memory of live processes is not looked at, since nothing leads yet to what they \
 are about to write. Exit status: 0 nothing to repair, 1 something was repaired or given back, 69 not possible now.";
 
 /// What was found at a node.

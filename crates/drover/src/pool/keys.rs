@@ -13,6 +13,7 @@ use drover_verbs::Provider;
 
 /// The pool that a key is in, where it is in one.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Pool of memory nodes")]
 pub struct KeysOfPool {
     /// Addresses of the memory nodes of a pool, separated by commas: the command enters it instead of asking a server
     #[arg(

@@ -72,6 +72,7 @@ impl NodesArgs {
 
 /// The secret of nodes.
 #[derive(clap::Args, Clone)]
+#[command(next_help_heading = "Login")]
 struct SecretArgs {
     /// File with the secret that the nodes require, at most 256 bytes; a line feed at its end does not count
     #[arg(long, value_name = "FILE")]

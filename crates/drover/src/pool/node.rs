@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const TEACH: &str = "\
-A node belongs to no pool at first: `drover pool create` makes several nodes one. Compute processes then READ, WRITE and
+A node belongs to no pool at first: `drover pool create` makes several nodes one. Compute processes then READ, WRITE and \
 CAS its memory; the node's own core only watches who is alive. All processes of a pool trust each other.";
 
 /// Time between two copies of a node's numbers for the admin port.

@@ -6,6 +6,7 @@ use crate::exit::{self, Failure};
 
 flags! {
     /// The argument of extended options.
+    #[command(next_help_heading = "Commands of memcached clients")]
     struct ExtendedArgs;
     /// Extended options.
     struct ExtendedSettings();

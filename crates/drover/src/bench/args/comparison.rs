@@ -8,6 +8,7 @@ use drover_bench::session::Comparison;
 /// Arguments that select what to measure for comparison: rivals (memcached, redis, drover through memcached's protocol)
 /// and the machine's own bounds.
 #[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Comparison")]
 pub struct ComparisonArgs {
     /// Rivals to compare with, if installed: memcached, redis; drover: this program through memcached's protocol.
     /// NAME=PATH adds another build of a rival

@@ -4,6 +4,7 @@ use drover_kv::{FetchObjective, ResultTransfer};
 
 /// Arguments about the number of clients and their requests.
 #[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Server and clients")]
 pub struct LoadArgs {
     /// Operations in flight per client and server core
     #[arg(long, default_value_t = 16, value_name = "COUNT")]

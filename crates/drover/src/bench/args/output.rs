@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// Arguments about the output.
 #[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Output")]
 pub struct OutputArgs {
     /// Write one JSON object here (-: standard output); the table then goes to standard error
     #[arg(long, value_name = "FILE")]

@@ -4,6 +4,7 @@ use drover_bench::Pace;
 
 /// Arguments about the clients' pace.
 #[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Pace of the clients")]
 pub struct PaceArgs {
     /// Idle polling time of a client before it sleeps, microseconds, without time in which others use its core
     /// [default: 50]

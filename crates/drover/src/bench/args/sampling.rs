@@ -6,6 +6,7 @@ use drover_bench::session::{Sampling, Wanted};
 
 /// Arguments about samples.
 #[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Samples")]
 pub struct SamplingArgs {
     /// Length of a sample, seconds
     #[arg(long, default_value_t = 1.0, value_name = "S")]

@@ -7,6 +7,7 @@ use drover_bench::workload::{Mix, Popularity};
 
 /// Arguments about keys, values and operations.
 #[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Keys, values and operations")]
 pub struct WorkloadArgs {
     /// Operations: a, b, c, d, f or put=SHARE
     #[arg(long, default_value = "b", value_name = "MIX")]

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 flags! {
     /// Arguments of `serve` and `config` about operations: admin port, pid file, user, logins, TLS.
+    #[command(next_help_heading = "Operation and access")]
     struct OpsArgs;
     /// Operational settings. TLS options come from the `ssl_` words of `-o`; there are none without `-Z`.
     struct OpsSettings(words: &tls::Words);

@@ -11,6 +11,7 @@ const SLOT_CLIENTS: usize = 256;
 
 flags! {
     /// Arguments about items and clients.
+    #[command(next_help_heading = "Items and clients")]
     struct CapacityArgs;
     /// Space for items and clients.
     struct CapacitySettings(core_count: usize);

@@ -5,6 +5,7 @@ use super::{flags, value};
 
 flags! {
     /// Arguments that allow or refuse commands.
+    #[command(next_help_heading = "Commands of memcached clients")]
     struct CommandArgs;
     /// Commands that are allowed or refused.
     struct CommandSettings();

@@ -6,6 +6,7 @@
 /// ```text
 /// flags! {
 ///     /// Arguments about cakes.
+///     #[command(next_help_heading = "Cakes")]
 ///     struct CakeArgs;
 ///     /// Cakes.
 ///     struct CakeSettings(guest_count: usize);
@@ -49,8 +50,8 @@ macro_rules! flags {
             $field:ident: $Typed:ty $(as $Value:ty)? = $flag:expr;
         )*
     ) => {
-        $(#[$args_doc])*
         #[derive(clap::Args, Clone, Default, Debug)]
+        $(#[$args_doc])*
         pub struct $Args {
             $(
                 $(#[doc = $help])*

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 flags! {
     /// Arguments about the items' memory.
+    #[command(next_help_heading = "Pages and files")]
     struct MemoryArgs;
     /// The items' memory.
     struct MemorySettings();

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 flags! {
     /// Arguments about the service as a whole.
+    #[command(next_help_heading = "Service")]
     struct ServiceArgs;
     /// The service as a whole. The address of the fabric includes the options that choose an RDMA device.
     struct ServiceSettings(systems: &[&'static Facts], device: &DeviceArgs);

@@ -15,6 +15,7 @@ const REQUESTS_PER_EVENT: usize = 200;
 
 flags! {
     /// Arguments about sockets.
+    #[command(next_help_heading = "Addresses")]
     struct SocketArgs;
     /// Settings of the sockets.
     struct SocketSettings(default_port: i32);

@@ -7,6 +7,7 @@ use drover_kv::ResultTransfer;
 
 flags! {
     /// Arguments about workers.
+    #[command(next_help_heading = "Workers and native clients")]
     struct WorkerArgs;
     /// Settings of the workers.
     struct WorkerSettings(worker_count: usize, allowed: &[usize]);
