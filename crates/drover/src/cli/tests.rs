@@ -28,7 +28,11 @@ fn commands() -> Vec<(String, Clap)> {
 
 /// The text of `--help` on a terminal of `width` columns.
 fn help(command: &Clap, width: usize) -> String {
-    let text = command.clone().term_width(width.min(100)).render_long_help().to_string();
+    let text = command
+        .clone()
+        .term_width(width.min(100))
+        .render_long_help()
+        .to_string();
     let lines = text.lines().map(|line| line.trim_end().to_owned() + "\n");
     lines.collect()
 }
@@ -39,7 +43,9 @@ fn help(command: &Clap, width: usize) -> String {
 fn help_texts_are_those_in_the_files() {
     for width in WIDTHS {
         let commands = commands();
-        let texts = commands.iter().map(|(name, command)| format!("==== {name} ====\n\n{}\n", help(command, width)));
+        let texts = commands
+            .iter()
+            .map(|(name, command)| format!("==== {name} ====\n\n{}\n", help(command, width)));
         let text: String = texts.collect();
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("src/cli/help-{width}.txt"));
         if std::env::var_os("DROVER_WRITE_HELP").is_some() {
@@ -63,10 +69,17 @@ fn every_option_is_under_a_heading_that_fits() {
         for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
             let (long, heading) = (arg.get_long().unwrap_or_default(), arg.get_help_heading());
             let is_of_device = ["ib-dev", "ib-port", "gid-index"].contains(&long);
-            assert_eq!(heading == Some("RDMA device"), is_of_device, "{name} --{long}: {heading:?}");
+            assert_eq!(
+                heading == Some("RDMA device"),
+                is_of_device,
+                "{name} --{long}: {heading:?}"
+            );
             let has_many = command.get_arguments().count() > 30;
             let is_common = ["help", "version"].contains(&long);
-            assert!(!has_many || is_common || heading.is_some(), "{name} --{long} is under no heading");
+            assert!(
+                !has_many || is_common || heading.is_some(),
+                "{name} --{long} is under no heading"
+            );
         }
     }
 }
@@ -80,8 +93,13 @@ fn no_line_is_broken_twice() {
             let lines: Vec<&str> = text.lines().collect();
             for pair in lines.windows(2) {
                 let is_prose = |line: &str| line.len() > 20 && !line.starts_with(' ') && !line.ends_with(':');
-                let [line, next] = pair else { unreachable!("windows of two") };
-                assert!(line.chars().count() <= width.min(100), "{name} at {width}: too long: {line}");
+                let [line, next] = pair else {
+                    unreachable!("windows of two")
+                };
+                assert!(
+                    line.chars().count() <= width.min(100),
+                    "{name} at {width}: too long: {line}"
+                );
                 if is_prose(line) && !next.is_empty() && !next.starts_with(' ') {
                     let word = next.split(' ').next().unwrap_or_default();
                     let joined = line.chars().count() + 1 + word.chars().count();

@@ -3,7 +3,9 @@
 
 use super::extended::ExtendedArgs;
 use super::ops::OpsArgs;
-use super::settings::{CapacityArgs, CommandArgs, MemoryArgs, ServiceArgs, SocketArgs, WorkerArgs};
+use super::settings::{
+    CapacityArgs, CommandArgs, ForeignArgs, MemoryArgs, ServiceArgs, SocketArgs, WorkerArgs,
+};
 use crate::rdma::DeviceArgs;
 use std::path::PathBuf;
 
@@ -76,6 +78,8 @@ pub struct Args {
     pub workers: WorkerArgs,
     #[command(flatten)]
     pub ops: OpsArgs,
+    #[command(flatten)]
+    pub foreign: ForeignArgs,
     #[command(flatten)]
     pub program: ProgramArgs,
 }

@@ -4,7 +4,8 @@ use super::settings::Settings;
 use crate::exit::{self, Failure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Raises the soft limit on open files to the hard one, and warns if that is too low for all clients. With `-k` also
+/// Raises the soft limit on open files to the hard one, and warns if that is too low for all clients; with `-r` likewise that on
+/// core files. With `-k` also
 /// raises the limit on locked memory, which must suffice for the items unless the process may lock any amount. With
 /// `-L` checks that enough huge pages are free.
 ///
@@ -18,6 +19,9 @@ pub fn check(settings: &Settings) -> Result<(), Failure> {
     }
     if settings.memory.large_pages.value {
         check_huge_pages(wanted_bytes, free_huge_bytes())?;
+    }
+    if settings.memory.core_dumps.value {
+        check_core_files(raise_core_files());
     }
     let clients = settings.capacity.conn_limit.value as u64;
     check_files(
@@ -39,6 +43,26 @@ fn raise_files() -> Option<u64> {
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit); // every process may do this; the check below covers a failure
     getrlimit(Resource::Nofile).current
+}
+
+/// Raises the soft limit on the size of core files to the hard one and returns it; `None`: unlimited.
+fn raise_core_files() -> Option<u64> {
+    let mut limit = getrlimit(Resource::Core);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Core, limit); // every process may do this; the check below covers a failure
+    getrlimit(Resource::Core).current
+}
+
+/// A server that cannot leave a core file serves as well, so it starts. Returns whether it can leave one.
+fn check_core_files(limit: Option<u64>) -> bool {
+    let allowed = limit != Some(0);
+    if !allowed {
+        tracing::warn!(
+            "-r: the limits of this process allow no core file; raise them with LimitCORE=infinity (systemd), --ulimit \
+             core (docker) or `ulimit -Hc` as root"
+        );
+    }
+    allowed
 }
 
 /// Clients beyond the limit are refused one by one and served when others leave, so the server starts anyway. Returns

@@ -236,6 +236,9 @@ fn announce(settings: &Settings, core_count: usize, options: &SocketOptions) {
             extended.idle_timeout_s
         );
     }
+    for said in settings.foreign.without_effect() {
+        tracing::info!("{said}");
+    }
     if !extended.ignored.is_empty() {
         tracing::info!(
             "-o {}: ignored, drover has no such feature",

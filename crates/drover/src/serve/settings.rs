@@ -6,6 +6,7 @@ mod commands;
 mod file;
 mod flag;
 mod flags;
+mod foreign;
 mod memory;
 mod offered;
 mod origin;
@@ -22,6 +23,7 @@ pub use commands::{CommandArgs, CommandSettings};
 pub use file::{fuzz_config_file, fuzz_settings};
 pub use flag::{list, optional, or_none, parsed, path, value};
 pub(super) use flags::flags;
+pub use foreign::{ForeignArgs, ForeignSettings};
 pub use memory::{MemoryArgs, MemorySettings};
 pub use offered::Feature;
 pub use origin::{Origin, Setting};
@@ -52,6 +54,8 @@ pub struct Settings {
     pub commands: CommandSettings,
     /// Extended options (`-o`).
     pub extended: Setting<Extended>,
+    /// Flags of memcached that have no effect.
+    pub foreign: ForeignSettings,
     /// Space for items and clients.
     pub capacity: CapacitySettings,
     /// Kind of the items' memory: huge pages, a memory file, locked memory.
@@ -108,6 +112,8 @@ fn fill_with<T: SystemTable>(typed: Args, file: Args, allowed: &[usize]) -> Resu
     rows.sort_by_key(|row| row.name == "protocol");
     let commands = CommandSettings::fill(typed.commands, file.commands, rows)?;
     let extended = ExtendedSettings::fill(typed.extended, file.extended, rows)?.extended;
+    let foreign = ForeignSettings::fill(typed.foreign, file.foreign, rows)?;
+    foreign.refuse_sasl()?;
     let capacity = CapacitySettings::fill(typed.capacity, file.capacity, rows, allowed.len())?;
     let memory = MemorySettings::fill(typed.memory, file.memory, rows)?;
     let threads = capacity.threads.value;
@@ -120,6 +126,7 @@ fn fill_with<T: SystemTable>(typed: Args, file: Args, allowed: &[usize]) -> Resu
         workers: WorkerSettings::fill(typed.workers, file.workers, rows, threads, allowed)?,
         ops: OpsSettings::fill(typed.ops, file.ops, rows, &extended.value.tls)?,
         extended,
+        foreign,
         verbose: typed.program.verbose.max(file.program.verbose),
         rows: std::mem::take(rows),
     };

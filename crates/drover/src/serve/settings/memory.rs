@@ -23,4 +23,8 @@ flags! {
     /// Lock all memory to prevent swapping
     #[switch(long = "lock-memory", short = 'k')]
     lock_memory: bool = value(false);
+
+    /// Let a crash leave a core file, of any size that the limits of the process allow
+    #[switch(long = "enable-coredumps", short = 'r')]
+    core_dumps: bool = value(false);
 }

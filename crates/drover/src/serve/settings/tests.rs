@@ -240,3 +240,23 @@ fn a_daemon_is_refused_with_the_reason() {
         failure.text
     );
 }
+
+#[test]
+fn flags_about_what_drover_lacks_are_taken_and_named() {
+    let got = settings(&["-f", "1.25", "-n", "48", "-D", ":"]).expect("taken");
+    let said: Vec<String> = got.foreign.without_effect().collect();
+    assert_eq!(said.len(), 3);
+    for (line, flag) in said
+        .iter()
+        .zip(["-f 1.25: no effect", "-n 48: no effect", "-D :: no effect"])
+    {
+        assert!(line.starts_with(flag), "{line}");
+    }
+    assert!(settings(&["-f", "1"]).is_err() && settings(&["-n", "0"]).is_err());
+}
+
+#[test]
+fn sasl_is_refused_with_what_to_use_instead() {
+    let text = settings(&["-S"]).expect_err("nobody is let in by mistake");
+    assert!(text.contains("-Y FILE"), "{text}");
+}
