@@ -15,12 +15,18 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
+/// Environment variable with the server of client commands.
+const SERVER: &str = "DROVER_SERVER";
+/// The server where nothing says which.
+const USUAL: &str = "shm:drover";
+
 /// Options that select the server, and how long to wait for it.
 #[derive(Args)]
 pub struct Whom {
-    /// The server: shm:NAME, unix:/path.sock, rdma://host:port, or (stats only) tcp://host:port
-    #[arg(long, value_name = "ADDR", default_value = "shm:drover")]
-    server: ControlAddr,
+    /// The server: shm:NAME, unix:/path.sock, rdma://host:port, or (stats only) tcp://host:port [default: that of the
+    /// environment variable DROVER_SERVER, or shm:drover]
+    #[arg(long, value_name = "ADDR")]
+    server: Option<ControlAddr>,
     /// Maximum time of each step (reaching the server, asking for its system, setting up, the operation), milliseconds
     #[arg(long, value_name = "MS", default_value_t = 2_000)]
     timeout_ms: u64,
@@ -34,6 +40,7 @@ pub struct Whom {
 #[derive(Args)]
 pub struct Get {
     /// Key, 1 to 250 bytes
+    #[arg(allow_hyphen_values = true)]
     key: String,
     /// Print the value as it is, without a final newline
     #[arg(long)]
@@ -51,8 +58,10 @@ pub struct Get {
 #[derive(Args)]
 pub struct Set {
     /// Key, 1 to 250 bytes
+    #[arg(allow_hyphen_values = true)]
     key: String,
     /// Value; read from standard input if not given
+    #[arg(allow_hyphen_values = true)]
     value: Option<String>,
     /// Seconds until it expires; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
@@ -73,6 +82,7 @@ pub struct Set {
 #[derive(Args)]
 pub struct Delete {
     /// Key, 1 to 250 bytes
+    #[arg(allow_hyphen_values = true)]
     key: String,
     #[command(flatten)]
     whom: Whom,
@@ -85,6 +95,18 @@ pub struct Delete {
 pub struct Stats {
     #[command(flatten)]
     whom: Whom,
+}
+
+impl Whom {
+    /// The server's address.
+    fn addr(&self) -> Result<ControlAddr, Box<dyn Error>> {
+        if let Some(server) = &self.server {
+            return Ok(server.clone());
+        }
+        let said = std::env::var(SERVER).unwrap_or_else(|_| USUAL.to_owned());
+        said.parse()
+            .map_err(|error| format!("{SERVER}={said}: {error}").into())
+    }
 }
 
 type Answer = Result<bool, Box<dyn Error>>;
@@ -105,6 +127,7 @@ fn condition(text: &str) -> Result<Condition, String> {
 pub fn get<T: SystemTable>(args: &Get) -> ExitCode {
     finish(find::<T>(args).and_then(|found| {
         let Some(item) = found else {
+            eprintln!("drover: no key {}", args.key.escape_debug());
             return Ok(false);
         };
         let mut out = std::io::stdout().lock();
@@ -168,10 +191,17 @@ pub fn set<T: SystemTable>(args: &Set) -> ExitCode {
 /// Removes a key. Returns exit status 0, 1 if the key did not exist, or 2 after an error.
 pub fn delete<T: SystemTable>(args: &Delete) -> ExitCode {
     let key = args.key.as_bytes();
-    finish(match nodes(&args.pool, &args.whom) {
-        Some(nodes) => pool::delete(&nodes, key).map_err(text),
-        None => connect::<T>(&args.whom).and_then(|mut client| Ok(client.delete(key)?)),
-    })
+    finish(
+        match nodes(&args.pool, &args.whom) {
+            Some(nodes) => pool::delete(&nodes, key).map_err(text),
+            None => connect::<T>(&args.whom).and_then(|mut client| Ok(client.delete(key)?)),
+        }
+        .inspect(|deleted| {
+            if !deleted {
+                eprintln!("drover: no key {}", args.key.escape_debug());
+            }
+        }),
+    )
 }
 
 /// Prints the server's counters. It needs only the control channel, so it works over TCP, too, and ignores the options
@@ -214,14 +244,14 @@ fn options(whom: &Whom) -> Options {
 }
 
 fn connect<T: SystemTable>(whom: &Whom) -> Result<Client, Box<dyn Error>> {
-    let addr = whom.device.of(&whom.server).map_err(text)?;
+    let addr = whom.device.of(&whom.addr()?).map_err(text)?;
     let addr = whom.auth.of(addr).map_err(text)?;
     Ok(Connected::to_one_of::<T>(addr, &options(whom))?.into())
 }
 
 fn ask_stats<T: SystemTable>(whom: &Whom) -> Result<String, Box<dyn Error>> {
     let timeout = Ns::from_ms(whom.timeout_ms);
-    let addr = whom.auth.of(whom.server.clone()).map_err(text)?;
+    let addr = whom.auth.of(whom.addr()?).map_err(text)?;
     let mut stream = Service::<T>::at(addr, timeout)?.into_channel();
     let reply: service::StatsReply =
         service::ask(&mut stream, &NativeCpu::new(0), &service::StatsQuery, timeout)?;

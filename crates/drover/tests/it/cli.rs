@@ -10,7 +10,7 @@ fn set_get_delete_and_their_statuses() {
     let server = Serving::start("basics", &[]);
     assert_eq!(
         server.ask(&["get", "greeting"]),
-        (1, String::new(), String::new())
+        (1, String::new(), "drover: no key greeting\n".into())
     );
     assert_eq!(
         server.ask(&["set", "greeting", "hello"]),
@@ -30,12 +30,38 @@ fn set_get_delete_and_their_statuses() {
     );
     assert_eq!(
         server.ask(&["delete", "greeting"]),
-        (1, String::new(), String::new())
+        (1, String::new(), "drover: no key greeting\n".into())
     );
     let (status, text, _) = server.ask(&["stats"]);
     assert_eq!(status, 0);
     assert!(text.contains("cmd_set 1\n"), "{text}");
+    assert_eq!(
+        server.ask(&["set", "-key", "--value"]).0,
+        0,
+        "words that look like options"
+    );
+    assert_eq!(server.ask(&["get", "-key", "--raw"]).1, "--value");
+    assert_eq!(server.ask(&["delete", "-key"]).0, 0);
     assert_eq!(server.stop(), 0);
+}
+
+/// `get` with the environment variable that names the server.
+fn get_from(server: &str, key: &str) -> (Option<i32>, String) {
+    let mut get = std::process::Command::new(env!("CARGO_BIN_EXE_drover"));
+    let out = get.args(["get", key]).env("DROVER_SERVER", server).output();
+    let out = out.expect("the binary runs");
+    let all = [out.stdout, out.stderr].concat();
+    (out.status.code(), String::from_utf8(all).expect("text"))
+}
+
+#[test]
+fn the_environment_may_name_the_server() {
+    let server = Serving::start("named", &[]);
+    assert_eq!(server.ask(&["set", "a", "b"]).0, 0);
+    assert_eq!(get_from(&server.addr, "a"), (Some(0), "b\n".into()));
+    let (status, said) = get_from("nowhere", "a");
+    assert_eq!(status, Some(2));
+    assert!(said.starts_with("drover: DROVER_SERVER=nowhere: "), "{said}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn the_same_commands_find_the_same_items_in_all_shards() {
         let server = start("basics", system, &["-t", "3"]);
         assert_eq!(
             server.ask(&["get", "greeting"]),
-            (1, String::new(), String::new())
+            (1, String::new(), "drover: no key greeting\n".into())
         );
         for key in 0..12 {
             let (key, value) = (format!("key{key}"), format!("value{key}"));

@@ -189,7 +189,10 @@ fn keys_of_a_pool_are_used_without_a_server() {
     let pool = |words: &[&str]| with_nodes("--pool", &nodes, words);
     let (status, _, error) = with_nodes("--nodes", &nodes, &["pool", "create", "--system", "race"]);
     assert_eq!((status, error.as_str()), (0, ""));
-    assert_eq!(pool(&["get", "fox"]), (1, String::new(), String::new()));
+    assert_eq!(
+        pool(&["get", "fox"]),
+        (1, String::new(), "drover: no key fox\n".into())
+    );
     for (key, value) in [("fox", "red"), ("owl", "grey"), ("hen", "brown")] {
         assert_eq!(pool(&["set", key, value]), ok(""));
     }
