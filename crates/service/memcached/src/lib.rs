@@ -1,7 +1,7 @@
 //! memcached's text and meta protocol over a partition of the store: parsing, execution and replies, without I/O.
 //!
 //! The crate knows no sockets and no clock: bytes come in, bytes go out, and the caller passes in what a step needs of
-//! its core. The binary protocol is refused with a line; UDP is not supported. The differences from memcached are in [a
+//! its core. The binary protocol is refused, in its own form; UDP is not supported. The differences from memcached are in [a
 //! section below](#what-differs-from-memcached).
 //!
 //! - [`Session`] is one connection: a [`Protocol`](drover_net::Protocol) that reads input and appends replies.

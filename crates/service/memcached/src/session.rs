@@ -1,6 +1,7 @@
 //! [`Session`]: protocol state of one connection.
 
 mod batch;
+mod binary;
 mod fetching;
 mod general;
 mod login;
@@ -123,16 +124,14 @@ impl<C, S> Session<C, S> {
         skipped
     }
 
-    /// Refuses the binary protocol, recognised by its first byte.
-    fn greet(&mut self, first: u8, output: &mut Output) {
-        self.has_spoken = true;
-        if first == 0x80 {
-            exec::reply(
-                output,
-                "ERROR the binary protocol is not supported: use text or meta commands",
-            );
+    /// Looks at what a client says first: the binary protocol is refused, in its own form. `None`: a part of a header came.
+    fn greet(&mut self, input: &[u8], output: &mut Output) -> Option<()> {
+        if input.first() == Some(&binary::REQUEST) {
+            binary::refuse(input.first_chunk()?, output);
             self.state = State::Over;
         }
+        self.has_spoken = true;
+        Some(())
     }
 }
 
@@ -157,14 +156,15 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             _ => {}
         }
         let skipped = self.skip(rest);
-        let Some(&first) = rest.get(skipped) else {
+        if skipped == rest.len() {
             return Step::Wait(skipped, Need::Input { at_least: 1 });
-        };
+        }
         if skipped > 0 {
             return Step::On(skipped);
         }
-        if !self.has_spoken {
-            self.greet(first, output);
+        if !self.has_spoken && self.greet(rest, output).is_none() {
+            let at_least = binary::HEADER_BYTES;
+            return Step::Wait(0, Need::Input { at_least });
         }
         if output.is_full() {
             return Step::Wait(0, Need::OutputSpace);

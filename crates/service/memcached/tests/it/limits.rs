@@ -130,16 +130,19 @@ fn a_multiget_stops_when_the_output_is_full_and_goes_on() {
 }
 
 #[test]
-fn the_binary_protocol_is_refused_with_a_line() {
+fn the_binary_protocol_is_refused_in_its_own_form() {
     let (mut bed, mut client) = (Bed::new(), Client::new());
-    let told = bed.say(
-        &mut client,
-        b"\x80\x0b\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
-    );
-    assert_eq!(
-        text(&told),
-        "ERROR the binary protocol is not supported: use text or meta commands\r\n"
-    );
+    // `version`, in two parts.
+    let request = b"\x80\x0b\0\0\0\0\0\0\0\0\0\0\xca\xfe\xba\xbe\0\0\0\0\0\0\0\0";
+    assert_eq!(bed.say(&mut client, &request[..23]), b"");
+    assert!(!client.is_closed);
+    let told = bed.say(&mut client, &request[23..]);
+    let (header, body) = told.split_at(24);
+    let why = b"the binary protocol is not supported: use text or meta commands";
+    assert_eq!(body, why);
+    // Not supported; the client's opaque number.
+    let want = b"\x81\x0b\0\0\0\0\0\x83\0\0\0\x3f\xca\xfe\xba\xbe\0\0\0\0\0\0\0\0";
+    assert_eq!(header, want);
     assert!(client.is_closed);
 }
 
