@@ -17,6 +17,7 @@ mod plan;
 mod pool;
 mod processor_time;
 mod run;
+mod seldom;
 mod settings;
 mod ways;
 mod worker;

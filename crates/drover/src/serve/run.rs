@@ -5,6 +5,7 @@ use super::hosted::Hosted;
 use super::native::Native;
 use super::ops::{Files, Ops, Signal, Signals};
 use super::pool::PoolGateway;
+use super::seldom::Seldom;
 use super::settings::Settings;
 use super::{limits, listen};
 use crate::admin::Source;
@@ -18,6 +19,9 @@ use drover_verbs_shm::{ShmDevice, ShmOptions};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::PathBuf;
 use std::sync::Arc;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// A service of this process's own items that is to start.
 pub(super) trait Prepare<'a>: Start {
@@ -275,12 +279,18 @@ pub fn start_logging(verbose: u8) {
         1 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
-    let lines = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(level)
-        .with_target(verbose > 0);
     let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    lines.with_ansi(colour).without_time().init(); // service managers add the time
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_target(verbose > 0)
+        .with_ansi(colour)
+        .without_time(); // service managers add the time
+    let level = LevelFilter::from_level(level);
+    tracing_subscriber::registry()
+        .with(level)
+        .with(Seldom::new())
+        .with(lines)
+        .init();
 }
 
 #[cfg(test)]

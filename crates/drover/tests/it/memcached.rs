@@ -275,3 +275,41 @@ impl Drop for Child {
         let _ = self.0.wait();
     }
 }
+
+/// The log says whose connections were refused or closed and why, and of a mass of them only so many lines.
+#[test]
+fn the_log_names_clients_that_were_refused_or_closed() {
+    let users = folder("mc-told").join("users");
+    std::fs::write(&users, "me:secret\n").expect("written");
+    std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0o600)).expect("our file");
+    let users = users.to_str().expect("text");
+    let server = Memcached::start("mc-told", &["-c", "2", "-Y", users]);
+    let mut guest = server.connect();
+    let mut reply = String::new();
+    guest.write_all(b"set a 0 0 8\r\nme wrong\r\n").expect("sent");
+    BufReader::new(&guest).read_line(&mut reply).expect("a line");
+    assert_eq!(reply, "CLIENT_ERROR authentication failure\r\n");
+    let mut second = server.connect();
+    assert_eq!(ask(&mut second, "set a 0 0 9\r\nme secret\r\n"), "STORED\r\n");
+    let refused = 60;
+    for _ in 0..refused {
+        let mut text = String::new();
+        let _ = server.connect().read_to_string(&mut text); // it may be reset
+    }
+    second.write_all(&[b'x'; 1 << 16]).expect("sent");
+    let _ = second.read_to_end(&mut Vec::new());
+    let own = second.local_addr().expect("an address");
+    let (status, log) = server.serving.stop_with_log();
+    assert_eq!(status, 0);
+    let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(
+        lines("login refused: host 127.0.0.1 does not know the password"),
+        1,
+        "{log}"
+    );
+    let listed = lines("refused: as many are open as may be");
+    assert!((1..refused).contains(&listed), "{listed} lines: {log}");
+    let closed = format!("of {own} closed: ");
+    assert_eq!(lines(&closed), 1, "{log}");
+    assert!(!log.contains("Some("), "{log}");
+}

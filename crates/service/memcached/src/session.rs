@@ -113,6 +113,11 @@ impl<C, S> Session<C, S> {
             self.state = State::Over;
             if let Some(presence) = &mut self.presence {
                 presence.reason = Reason::Error;
+                let why = match refused.reply {
+                    "" => "a request that has no end, or is too long",
+                    reply => reply,
+                };
+                tracing::info!("{} closed: {why}", presence.guest.named());
             }
         }
     }

@@ -257,6 +257,17 @@ pub struct Guest {
     pub peer: Option<SocketAddr>,
 }
 
+impl Guest {
+    /// As the server's log names a connection.
+    pub(crate) fn named(&self) -> impl std::fmt::Display {
+        std::fmt::from_fn(|f| match self.peer {
+            Some(peer) => write!(f, "connection {} of {peer}", self.number),
+            None => write!(f, "connection {} of this machine", self.number),
+        })
+    }
+}
+
+/// As watchers are told.
 impl std::fmt::Display for Guest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.peer {

@@ -26,6 +26,18 @@ pub struct Known {
     last_s: AtomicU32,
 }
 
+/// As log lines name it: its number, which other lines have, too, and both addresses.
+impl std::fmt::Display for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "connection {} ", self.number)?;
+        match &self.peer {
+            Some(Address::Tcp(addr)) => write!(f, "of {addr} ")?,
+            Some(Address::Unix(_)) | None => write!(f, "of this machine ")?,
+        }
+        write!(f, "at {}", self.listener)
+    }
+}
+
 impl Known {
     pub(crate) fn new(number: u64, peer: Option<Address>, listener: Arc<Address>) -> Known {
         Known {

@@ -69,6 +69,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         self.changed = true;
         if !self.conn_table.enter() {
             self.counters.rejected += 1;
+            tracing::info!("{} refused: as many are open as may be", arrival.known);
             return refuse(&arrival.socket, self.options.refusal.unwrap_or_default());
         }
         let core = self.conn_table.choose();
@@ -103,8 +104,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             .poller
             .add(connection.socket.as_fd(), token.0, Interest::Arrivals);
         if let Err(error) = added {
-            let known = &connection.known;
-            tracing::warn!(connection = known.number, peer = ?known.peer, "closing: the poller cannot watch it: {error}");
+            tracing::warn!("{} closed: the poller cannot watch it: {error}", connection.known);
             return self.close(token);
         }
         if self.leaving {

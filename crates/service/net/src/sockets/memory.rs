@@ -44,6 +44,9 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             .collect();
         for token in victims {
             self.counters.idle_kicks += 1;
+            if let Some(connection) = self.connections.get_mut(token) {
+                tracing::info!("{} closed: silent for {patience} s", connection.known);
+            }
             self.close(token);
         }
     }
@@ -137,8 +140,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
     fn shed(&mut self, why: &str, token: Token) {
         self.counters.shed += 1;
         if let Some(connection) = self.connections.get_mut(token) {
-            let known = &connection.known;
-            tracing::debug!(core = self.options.core, connection = known.number, peer = ?known.peer, "closing: {why}");
+            tracing::info!("{} closed: {why}", connection.known);
         }
         self.close(token);
     }
