@@ -13,7 +13,7 @@ use drover_base::{Actor, Cpu, Ns, Rng};
 use drover_control::{ControlAddr, Dial};
 use drover_kv_race::{ItemMeta, POOL_KIND, Race, RaceError, RaceOptions};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
-use drover_memnode::{Arena, Keeper, MemoryError, PoolOptions};
+use drover_memnode::{Arena, ClientState, Keeper, MemoryError, PoolOptions};
 use drover_rt::{TaskCx, TaskOptions, TaskPool};
 use drover_verbs::{Context, Device, DomainOptions};
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -387,18 +387,43 @@ impl Bed {
         locks
     }
 
+    /// Waits until no node takes `client` for live any more, and a while for those that shut it out. A node that hardly runs on a busy
+    /// machine counts only the time in which it could have seen renewals.
+    fn wait_until_noticed(&mut self, client: &str) {
+        let id: u16 = client
+            .split('.')
+            .next()
+            .and_then(|id| id.parse().ok())
+            .expect("number.epoch");
+        let start = now();
+        let mut is_live = true;
+        while is_live || now() - start < 1_500_000_000 {
+            assert!(
+                now() - start < 60_000_000_000,
+                "{client} is stopped, and no node notices"
+            );
+            let owner = client.to_owned();
+            is_live = self.verifier.run(move |cx, _, arena| async move {
+                let mut is_live = false;
+                for node in 0..2 {
+                    let line = arena.nodes().client_line(&cx, node, id).await.expect("a READ");
+                    let own = line.filter(|line| line.client.to_string() == owner);
+                    is_live |= own.is_some_and(|line| line.state == ClientState::Live);
+                }
+                is_live
+            });
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    }
+
     /// Stops a member beyond its lease, and lets it go on after it was shut out and repaired. False: it was stopped inside a
     /// request, and so was not shut out.
     fn pause(&mut self, index: usize) -> bool {
         self.members[index].send(Signal::STOP);
         let pid = Pid::from_child(&self.members[index].child);
         waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).expect("our child");
-        let start = now();
         let client = self.members[index].client.clone();
-        while now() - start < 1_500_000_000 {
-            self.verifier.step();
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
+        self.wait_until_noticed(&client);
         let (_, text, _) = drover(&["pool", "status", "--nodes", &self.list], "");
         let is_fenced = text.matches(&format!("client {client} fenced")).count() == 2;
         let newest = self.members[index].count() as u64;
