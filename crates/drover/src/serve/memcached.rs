@@ -96,6 +96,9 @@ impl Memcached {
             limits(settings, start_s, items),
             program,
         );
+        if let Some(delimiter) = settings.commands.prefix_delimiter.value {
+            server.detail.count_by(delimiter as u8); // ASCII, as the setting was checked
+        }
         let extended = &settings.extended.value;
         let item_bytes = settings.capacity.max_item_bytes.value;
         let options = SocketOptions {

@@ -8,6 +8,7 @@ mod common;
 mod devices;
 mod doors;
 mod figure;
+mod from_memcached;
 mod gateway;
 mod guarded;
 mod history;

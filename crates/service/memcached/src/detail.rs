@@ -1,4 +1,4 @@
-//! [`Detail`]: `stats detail`, counts by the prefix of keys before a colon. Off by default because it takes a lock.
+//! [`Detail`]: `stats detail`, counts by the prefix of keys before a delimiter. Off by default because it takes a lock.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,16 +18,40 @@ pub(crate) enum Seen {
 /// Maximum number of prefixes; further ones are not counted.
 const PREFIXES_MAX: usize = 10_000;
 
-/// Counts of gets, hits, sets and deletes by prefix of the key (its part before the first colon), summed over all
-/// cores; for `stats detail`. Keys without a colon, meta commands, and prefixes after the first 10000 do not count.
-#[derive(Debug, Default)]
+/// Counts of gets, hits, sets and deletes by prefix of the key (its part before the first delimiter, usually a colon), summed
+/// over all cores; for `stats detail`. Keys without a delimiter, meta commands, and prefixes after the first 10000 do not count.
+#[derive(Debug)]
 pub struct Detail {
     on: AtomicU32,
+    /// A byte.
+    delimiter: AtomicU32,
     /// Per prefix: gets, hits, sets, deletes.
     prefixes: Mutex<BTreeMap<Vec<u8>, [u64; 4]>>,
 }
 
+impl Default for Detail {
+    fn default() -> Detail {
+        Detail {
+            on: AtomicU32::new(0),
+            delimiter: AtomicU32::new(u32::from(b':')),
+            prefixes: Mutex::default(),
+        }
+    }
+}
+
 impl Detail {
+    /// Turns counting on, by this delimiter: `-D`.
+    pub fn count_by(&self, delimiter: u8) {
+        self.delimiter.store(u32::from(delimiter), Ordering::Relaxed);
+        self.switch(true);
+    }
+
+    /// The byte that ends a prefix.
+    pub(crate) fn delimiter(&self) -> u8 {
+        // Relaxed: set at the start.
+        self.delimiter.load(Ordering::Relaxed) as u8
+    }
+
     /// Whether counting is on.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
@@ -50,7 +74,8 @@ impl Detail {
 
     #[cold]
     fn count_slowly(&self, key: &[u8], seen: Seen) {
-        let Some(len) = key.iter().position(|&byte| byte == b':') else {
+        let delimiter = self.delimiter();
+        let Some(len) = key.iter().position(|&byte| byte == delimiter) else {
             return;
         };
         let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -162,7 +162,7 @@ fn settings<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines
     lines.add("growth_factor", "1.00");
     lines.add("chunk_size", 8);
     lines.add("num_threads", settings.threads);
-    lines.add("stat_key_prefix", ":");
+    lines.add("stat_key_prefix", char::from(executor.server.detail.delimiter()));
     lines.add("detail_enabled", yes_no(executor.server.detail.is_on()));
     lines.add("reqs_per_event", settings.requests_per_event);
     lines.add("cas_enabled", yes_no(settings.items.cas));

@@ -1,7 +1,7 @@
 //! What memcached clients may ask for.
 
-use super::offered::Feature::{Cas, Memcached};
-use super::{flags, value};
+use super::offered::Feature::{Cas, Memcached, Prefixes};
+use super::{flags, optional, value};
 
 flags! {
     /// Arguments that allow or refuse commands.
@@ -25,6 +25,13 @@ flags! {
     /// Refuse `watch`
     #[switch(long = "disable-watch", short = 'W')]
     disable_watch: bool = value(false).needs(Memcached);
+
+    /// Count gets, sets and deletes by the prefix of keys before this character from the start, for `stats detail`
+    #[arg(long = "prefix-delimiter", short = 'D', value_name = "CHAR")]
+    prefix_delimiter: char as Option<char> = optional().needs(Prefixes).check(
+        |delimiter| delimiter.is_none_or(|delimiter: char| delimiter.is_ascii_graphic()),
+        |_| "--prefix-delimiter (-D): one character of ASCII that can stand in a key".to_string(),
+    );
 
     /// Allow the command `shutdown`
     #[switch(long = "enable-shutdown", short = 'A')]

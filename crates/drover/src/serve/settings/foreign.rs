@@ -26,10 +26,6 @@ flags! {
         |_| "--slab-min-size (-n): at least 1".to_string(),
     );
 
-    /// No effect: `stats detail` does not exist, because counting by prefix would cost every request
-    #[arg(long = "prefix-delimiter", short = 'D', value_name = "CHAR")]
-    prefix_delimiter: char as Option<char> = optional().needs(Memcached);
-
     /// Refused: SASL is a part of the binary protocol; -Y asks for passwords
     #[switch(long = "enable-sasl", short = 'S')]
     enable_sasl: bool = value(false).needs(Memcached);
@@ -52,11 +48,9 @@ impl ForeignSettings {
         let no_slabs = "items take the memory that they need, there are no slab classes";
         let factor = self.slab_growth_factor.value;
         let bytes = self.slab_min_size.value;
-        let delimiter = self.prefix_delimiter.value;
         let said = [
             factor.map(|factor| format!("-f {factor}: no effect, {no_slabs}")),
             bytes.map(|bytes| format!("-n {bytes}: no effect, {no_slabs}")),
-            delimiter.map(|char| format!("-D {char}: no effect, there are no statistics by prefix")),
         ];
         said.into_iter().flatten()
     }

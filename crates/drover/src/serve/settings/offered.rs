@@ -12,6 +12,8 @@ pub enum Feature {
     Memcached,
     /// Versions that memcached's clients see, which are the server's own.
     Cas,
+    /// Counts by the prefixes of memcached clients' keys.
+    Prefixes,
     /// Request slots.
     Slots,
     /// A memory file.
@@ -30,6 +32,7 @@ impl Feature {
                 Some("it serves native clients only, not memcached's")
             }
             Feature::Cas if !offers.memcached => Some("the versions of its items are always there"),
+            Feature::Prefixes if !offers.memcached => Some("nothing is counted by prefix there"),
             Feature::Slots if !offers.request_slots => Some("it has no request slots"),
             Feature::Transfer if !offers.transfer => Some("its results come to clients in one way only"),
             Feature::MemoryFile => offers.memory_file.err(),
@@ -47,7 +50,7 @@ fn with_memory_file() -> String {
 }
 
 /// Settings of a service with items of its own, which mean nothing to a gateway.
-const OWN_ITEMS: [&str; 16] = [
+const OWN_ITEMS: [&str; 17] = [
     "system",
     "fabric",
     "control-listen",
@@ -64,6 +67,7 @@ const OWN_ITEMS: [&str; 16] = [
     "disable-flush-all",
     "disable-dumping",
     "disable-watch",
+    "prefix-delimiter",
 ];
 
 /// Whether a setting of [`OWN_ITEMS`] has a meaning in a gateway to a pool: its clients decide what nodes do not.

@@ -244,6 +244,22 @@ fn stats_detail_counts_by_prefix() {
 }
 
 #[test]
+fn prefixes_may_end_by_another_character() {
+    let (mut bed, mut client) = (Bed::new(), Client::new());
+    bed.server.detail.count_by(b'/');
+    bed.say(&mut client, b"get x/1 y:1\r\n");
+    assert_eq!(
+        text(&bed.say(&mut client, b"stats detail dump\r\n")),
+        "PREFIX x get 1 hit 0 set 0 del 0\r\nEND\r\n"
+    );
+    let settings = text(&bed.say(&mut client, b"stats settings\r\n"));
+    assert!(
+        settings.contains("STAT stat_key_prefix /\r\nSTAT detail_enabled yes\r\n"),
+        "{settings}"
+    );
+}
+
+#[test]
 fn a_dump_of_few_items_takes_many_turns() {
     let (mut bed, mut client) = (Bed::new(), Client::new());
     let mut turns = 0;
