@@ -3,7 +3,7 @@
 use super::tls;
 use crate::serve::settings::Feature::Memcached;
 use crate::serve::settings::{flags, optional, parsed, path, value};
-use drover_net::TlsOptions;
+use drover_tls::TlsOptions;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@ use crate::auth::Doors;
 use crate::exit::{self, Failure};
 use crate::serve::memcached::unix_time_s;
 use drover_base::sync::{AtomicU64, Ordering};
-use drover_net::TlsAcceptor;
+use drover_tls::TlsAcceptor;
 use std::sync::Arc;
 
 /// Contents of the files of users and certificates, as last read. All threads share one.

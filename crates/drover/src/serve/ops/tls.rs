@@ -1,7 +1,7 @@
 //! `-Z` and memcached's `-o ssl_*`.
 
 use crate::exit::{self, Failure};
-use drover_net::{ClientCertificates, TlsOptions};
+use drover_tls::{ClientCertificates, TlsOptions};
 use std::path::PathBuf;
 
 /// TLS options of `-o`: names and values.
