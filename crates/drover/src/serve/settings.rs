@@ -25,7 +25,7 @@ pub(super) use flags::flags;
 pub use memory::{MemoryArgs, MemorySettings};
 pub use offered::Feature;
 pub use origin::{Origin, Setting};
-pub use service::{ServiceArgs, ServiceSettings};
+pub use service::{ServiceArgs, ServiceSettings, split_plain};
 pub use show::Row;
 pub use sockets::{SocketArgs, SocketSettings};
 pub use workers::{WorkerArgs, WorkerSettings};
