@@ -25,7 +25,11 @@ fn of_certificate(why: &CertificateError) -> String {
         CertificateError::NotValidForName => "the certificate is for another name (--tls-name)".into(),
         CertificateError::NotValidForNameContext { expected, presented } => format!(
             "the server's certificate is for {}, not for {} (--tls-name gives the name to expect)",
-            presented.join(", "),
+            presented
+                .iter()
+                .map(|name| bare(name))
+                .collect::<Vec<_>>()
+                .join(", "),
             expected.to_str()
         ),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -41,6 +45,14 @@ fn of_certificate(why: &CertificateError) -> String {
     }
 }
 
+/// The name in a text such as `DnsName("db.test")` or `IpAddress(10.0.0.1)`.
+fn bare(presented: &str) -> &str {
+    let inner = presented
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(presented).trim_matches('"')
+}
+
 fn of_alert(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::CertificateRequired => {
@@ -52,5 +64,17 @@ fn of_alert(alert: AlertDescription) -> String {
         }
         AlertDescription::ProtocolVersion => "the other end speaks no TLS 1.3".into(),
         alert => format!("the other end refuses ({alert:?})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_their_kinds() {
+        assert_eq!(bare("DnsName(\"db.test\")"), "db.test");
+        assert_eq!(bare("IpAddress(10.0.0.1)"), "10.0.0.1");
+        assert_eq!(bare("anything"), "anything");
     }
 }

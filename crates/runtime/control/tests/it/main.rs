@@ -7,3 +7,4 @@ mod guard;
 mod out_of_descriptors;
 mod tls;
 mod tls_hostile;
+mod tls_link;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Turns within which everything is answered; each waits up to 10 ms if nothing happens.
-const TURNS_MAX: usize = 1000;
+pub const TURNS_MAX: usize = 1000;
 /// Host of all servers here.
 const HOST: &str = "127.0.0.1";
 

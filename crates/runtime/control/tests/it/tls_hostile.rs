@@ -1,7 +1,7 @@
 //! Goal: who is between the ends of a channel with TLS, or at one end without being invited, learns nothing, gets nothing
 //! and keeps nobody out.
 
-use crate::tls::{Server, dial, localhost};
+use crate::tls::{Server, TURNS_MAX, dial, localhost};
 use drover_base::{Ns, Rng};
 use drover_control::{
     ControlAddr, ControlError, ControlStream, Credentials, Guard, TlsAcceptor, TlsOptions, refusal,
@@ -15,8 +15,6 @@ use std::sync::Arc;
 const USER: &str = "night-porter";
 const SECRET: &str = "open-sesame";
 const WORDS: &[u8] = b"the words of a message";
-/// Turns within which everything is answered; each waits up to 10 ms if nothing happens.
-const TURNS_MAX: usize = 1000;
 /// Turns after which nobody waits for the rest of a record whose length was changed.
 const TURNS_OF_A_CUT: usize = 50;
 
