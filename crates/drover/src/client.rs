@@ -1,7 +1,7 @@
 //! `drover get`, `set`, `delete` and `stats`: one operation against a running server, or in a pool of memory nodes. Exit status 0 found or done, 1
 //! missing, 2 error.
 
-use crate::auth::CredentialArgs;
+use crate::access::AccessArgs;
 use crate::exit::Failure;
 use crate::pool::{self, KeysOfPool, PoolNodes};
 use crate::rdma::DeviceArgs;
@@ -31,7 +31,7 @@ pub struct Whom {
     #[arg(long, value_name = "MS", default_value_t = 2_000)]
     timeout_ms: u64,
     #[command(flatten)]
-    auth: CredentialArgs,
+    access: AccessArgs,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -161,7 +161,7 @@ fn find<T: SystemTable>(args: &Get) -> Result<Option<Item>, Box<dyn Error>> {
 }
 
 fn nodes(pool: &KeysOfPool, whom: &Whom) -> Option<PoolNodes> {
-    pool.nodes(whom.timeout_ms, &whom.auth, &whom.device)
+    pool.nodes(whom.timeout_ms, &whom.access, &whom.device)
 }
 
 fn text(failure: Failure) -> Box<dyn Error> {
@@ -245,13 +245,13 @@ fn options(whom: &Whom) -> Options {
 
 fn connect<T: SystemTable>(whom: &Whom) -> Result<Client, Box<dyn Error>> {
     let addr = whom.device.of(&whom.addr()?).map_err(text)?;
-    let addr = whom.auth.of(addr).map_err(text)?;
+    let addr = whom.access.of(addr).map_err(text)?;
     Ok(Connected::to_one_of::<T>(addr, &options(whom))?.into())
 }
 
 fn ask_stats<T: SystemTable>(whom: &Whom) -> Result<String, Box<dyn Error>> {
     let timeout = Ns::from_ms(whom.timeout_ms);
-    let addr = whom.auth.of(whom.addr()?).map_err(text)?;
+    let addr = whom.access.of(whom.addr()?).map_err(text)?;
     let mut stream = Service::<T>::at(addr, timeout)?.into_channel();
     let reply: service::StatsReply =
         service::ask(&mut stream, &NativeCpu::new(0), &service::StatsQuery, timeout)?;

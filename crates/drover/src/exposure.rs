@@ -38,13 +38,13 @@ impl Exposure {
     ///
     /// # Errors
     /// As [`check`](Exposure::check).
-    pub fn check_control(&self, flag: &str, addr: &ControlAddr) -> Result<(), Failure> {
+    pub fn check_control(&self, flag: &str, addr: &ControlAddr, tls: Tls) -> Result<(), Failure> {
         let Endpoint::HostPort { host, port } = addr.place() else {
             return Ok(());
         };
         let found = (host.as_str(), *port).to_socket_addrs().into_iter().flatten();
         let mut found = found.map(|found| found.ip());
-        found.try_for_each(|ip| self.check(flag, addr, ip, Tls::None))
+        found.try_for_each(|ip| self.check(flag, addr, ip, tls))
     }
 }
 
@@ -53,7 +53,7 @@ impl Exposure {
 pub enum Tls {
     /// It has.
     On,
-    /// It could have.
+    /// It could have, with `-Z`.
     Off,
     /// It cannot.
     None,
@@ -99,7 +99,7 @@ mod tests {
         };
         let is_good = |text: &str| {
             let addr = text.parse().expect("an address");
-            open.check_control("--fabric", &addr).is_ok()
+            open.check_control("--fabric", &addr, Tls::None).is_ok()
         };
         assert!(is_good("shm:x") && is_good("rdma://127.0.0.1:1") && is_good("tcp://localhost:1"));
         assert!(!is_good("rdma://10.0.0.1:1") && !is_good("tcp://[::]:1"));

@@ -5,6 +5,7 @@
 //! only calls [`main`].
 #![forbid(unsafe_code)]
 
+mod access;
 mod admin;
 mod auth;
 mod bench;

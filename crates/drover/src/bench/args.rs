@@ -7,7 +7,7 @@ mod pace;
 mod sampling;
 mod workload;
 
-use crate::auth::CredentialArgs;
+use crate::access::AccessArgs;
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use comparison::ComparisonArgs;
@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDR")]
     pub address: Option<String>,
     #[command(flatten)]
-    pub auth: CredentialArgs,
+    pub access: AccessArgs,
     #[command(flatten)]
     pub device: DeviceArgs,
     #[command(flatten)]

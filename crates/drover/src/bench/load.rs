@@ -1,10 +1,11 @@
 //! [`UnderTest`]: clients of any system on any fabric, as the load generator drives them, and processes of such
 //! clients.
 
+use crate::access::connector;
 use drover_base::Ns;
 use drover_bench::{Helper, KvTarget, System as Tested, TargetError, client_process};
 use drover_client::{Fabric, Job};
-use drover_control::{ControlAddr, ControlStream, Credentials};
+use drover_control::{ControlAddr, ControlStream, Credentials, TlsConnector};
 use drover_kv::{
     ConnectOptions, FetchObjective, ResultTransfer, ServiceClient, System, SystemJob, SystemTable,
     ask_service, connect, dials,
@@ -15,6 +16,7 @@ use drover_verbs::{Context, Device, Provider};
 use std::ffi::{OsStr, OsString};
 use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -122,6 +124,7 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
         let mut command = Command::new(&helper.program);
         command.args(&helper.arguments).arg("clients");
         command.args(client_arguments(S::FACTS.name, &self.addr, self.settings));
+        command.args(tls_arguments(&self.addr));
         // Arguments are everybody's to read.
         if let Some(credentials) = self.addr.credentials() {
             let text = [credentials.user(), b":", credentials.secret()].concat();
@@ -144,6 +147,31 @@ fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) 
     ]
 }
 
+/// The last arguments for [`clients`]: none without TLS, else CA, name, and files of certificate and key; empty ones are
+/// not there.
+fn tls_arguments(addr: &ControlAddr) -> Vec<OsString> {
+    let Some(tls) = addr.tls() else { return Vec::new() };
+    let options = tls.options();
+    let (certificate, key) = options.certificate.clone().unwrap_or_default();
+    let name = options.name.clone().unwrap_or_default();
+    vec![
+        options.ca.clone().into(),
+        name.into(),
+        certificate.into(),
+        key.into(),
+    ]
+}
+
+/// The TLS of [`tls_arguments`]; an error is text.
+fn tls(words: &[OsString]) -> Result<Option<Arc<TlsConnector>>, String> {
+    let [ca, name, certificate, key] = words else {
+        return Ok(None);
+    };
+    let name = name.to_str().filter(|name| !name.is_empty()).map(str::to_owned);
+    let certificate = (!key.is_empty()).then(|| (certificate.into(), key.into()));
+    connector(Some(Path::new(ca)), name, certificate).map_err(|failure| failure.text)
+}
+
 /// Environment variable of a client process with the user that it connects as.
 const AUTH: &str = "DROVER_BENCH_AUTH";
 
@@ -154,11 +182,23 @@ fn credentials() -> Option<Arc<Credentials>> {
 
 /// Main function of a client process of a bench; its arguments come from the bench.
 pub fn clients<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
-    let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
+    let (words, tls_words) = arguments.split_at(arguments.len().min(6));
+    let tls = match tls(tls_words) {
+        Ok(tls) => tls,
+        Err(error) => {
+            eprintln!("drover bench, client process: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let words: Option<Vec<String>> = words.iter().map(|w| w.clone().into_string().ok()).collect();
     let clients = words.and_then(|words| match &words[..] {
         [system, addr, window, spin, transfer, objective] => Some(Clients {
             system: T::named(system)?,
-            addr: addr.parse::<ControlAddr>().ok()?.with_credentials(credentials()),
+            addr: addr
+                .parse::<ControlAddr>()
+                .ok()?
+                .with_credentials(credentials())
+                .with_tls(tls),
             settings: ClientSettings::from_arguments([window, spin, transfer, objective])?,
         }),
         _ => None,

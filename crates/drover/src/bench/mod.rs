@@ -50,6 +50,11 @@ pub fn helper<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
 
 fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     args.check()?;
+    if args.address.is_none() && args.access.tls.is_given() {
+        return Err(usage(
+            "--tls-ca: a server that bench starts itself has no TLS (--address)",
+        ));
+    }
     if args.is_interleaved() {
         return turns::bench::<T>(args);
     }
@@ -57,7 +62,7 @@ fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
         None => None,
         Some(text) => {
             let addr = text.parse().map_err(usage)?;
-            Some(args.auth.of(args.device.of(&addr)?)?)
+            Some(args.access.of(args.device.of(&addr)?)?)
         }
     };
     let system = match &addr {

@@ -2,7 +2,7 @@
 
 use super::process::{Entered, Work, work_in_pool};
 use super::{NodesArgs, SecretArgs};
-use crate::auth::CredentialArgs;
+use crate::access::AccessArgs;
 use crate::exit::{self, Failure};
 use crate::pool::tables::{ItemMeta, RaceError};
 use crate::rdma::DeviceArgs;
@@ -29,13 +29,13 @@ pub struct KeysOfPool {
 
 impl KeysOfPool {
     /// The pool's nodes; `None`: a server is asked.
-    pub fn nodes(&self, timeout_ms: u64, auth: &CredentialArgs, device: &DeviceArgs) -> Option<PoolNodes> {
+    pub fn nodes(&self, timeout_ms: u64, access: &AccessArgs, device: &DeviceArgs) -> Option<PoolNodes> {
         (!self.pool.is_empty()).then(|| {
             PoolNodes(NodesArgs {
                 nodes: self.pool.clone(),
                 timeout_ms,
                 secret: self.secret.clone(),
-                auth: auth.clone(),
+                access: access.clone(),
                 device: device.clone(),
                 alone: false,
             })

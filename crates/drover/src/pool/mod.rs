@@ -14,7 +14,7 @@ pub use node::NodeArgs;
 /// What the pools of these commands hold.
 pub(crate) use drover_kv_race as tables;
 
-use crate::auth::CredentialArgs;
+use crate::access::{AccessArgs, over_tls};
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use drover_control::{ControlAddr, Credentials};
@@ -47,7 +47,7 @@ struct NodesArgs {
     #[command(flatten)]
     secret: SecretArgs,
     #[command(flatten)]
-    auth: CredentialArgs,
+    access: AccessArgs,
     #[command(flatten)]
     device: DeviceArgs,
     /// See [`PoolOptions::alone`](drover_memnode::PoolOptions::alone): no flag, since nodes choose it themselves.
@@ -56,17 +56,19 @@ struct NodesArgs {
 }
 
 impl NodesArgs {
-    /// Addresses of the nodes, with the user that they require.
+    /// Addresses of the nodes, with the user and the TLS that they require.
     fn addrs(&self) -> Result<Vec<ControlAddr>, Failure> {
         if self.alone {
             return Ok(self.nodes.clone());
         }
         let credentials = match self.secret.read()? {
             Some(credentials) => Some(credentials),
-            None => self.auth.read()?,
+            None => self.access.auth.read()?,
         };
-        let named = |addr: &ControlAddr| addr.clone().with_credentials(credentials.clone());
-        Ok(self.nodes.iter().map(named).collect())
+        let tls = self.access.tls.read()?;
+        let reached =
+            |addr: &ControlAddr| over_tls(addr.clone().with_credentials(credentials.clone()), tls.as_ref());
+        self.nodes.iter().map(reached).collect()
     }
 }
 

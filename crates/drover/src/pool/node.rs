@@ -7,7 +7,7 @@ use crate::auth::Doors;
 use crate::exit::{self, Failure};
 use crate::exposure::{Exposure, Tls};
 use crate::rdma::DeviceArgs;
-use crate::serve::{Signal, Signals, start_logging};
+use crate::serve::{Files, Signal, Signals, own_addr, start_logging, tls_options};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_cache_sim::sizes::parse_size;
 use drover_client::{Fabric, Job};
@@ -70,9 +70,15 @@ pub struct NodeArgs {
     /// Compute processes and monitors must prove to be a user of this file: lines `user:password`
     #[arg(long, short = 'Y', value_name = "FILE", conflicts_with = "secret_file")]
     auth_file: Option<PathBuf>,
-    /// Let in everybody who reaches an address beyond this machine, which is else refused without -Y
+    /// Let in everybody who reaches an address beyond this machine, which is else refused without -Y or -Z
     #[arg(long)]
     insecure: bool,
+    /// Use TLS on TCP; needs -o ssl_chain_cert=FILE,ssl_key=FILE, which are reloaded on SIGHUP, as -Y's file is
+    #[arg(long = "enable-ssl", short = 'Z')]
+    tls: bool,
+    /// Options of -Z, as those of serve: ssl_chain_cert, ssl_key, ssl_ca_cert, ssl_verify_mode
+    #[arg(long = "extended", short = 'o', value_name = "LIST", value_delimiter = ',')]
+    extended: Vec<String>,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -112,7 +118,9 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
         is_insecure: args.insecure,
         has_users: doors.is_some() || secret.is_some(),
     };
-    exposure.check_control("--bind", &addr)?;
+    let tls = tls_options(args.tls, &args.extended)?;
+    let reach = if tls.is_some() { Tls::On } else { Tls::Off };
+    exposure.check_control("--bind", &addr, reach)?;
     if let Some(addr) = &args.metrics_listen {
         let has_users = doors.is_some();
         Exposure {
@@ -133,7 +141,8 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
         (Some(doors), _) => Some(doors.native()),
         (None, secret) => secret.map(|secret| Guard::new(secret)),
     };
-    let listener = listener.guarded(guard);
+    let files = Files::of_native(doors.clone(), tls)?;
+    let listener = listener.guarded(guard).with_tls(files.native_tls.clone());
     let mut admin = args.metrics_listen.map(Admin::bind).transpose()?;
     if let Some((admin, _)) = &mut admin {
         admin.guard(doors);
@@ -146,10 +155,10 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
         0 => None,
         after_ms => {
             let node = NodesArgs {
-                nodes: vec![addr.with_credentials(own)],
+                nodes: vec![own_addr(&listener)?.with_credentials(own)],
                 timeout_ms: REPAIR_MS,
                 secret: args.secret.clone(),
-                auth: Default::default(),
+                access: Default::default(),
                 device: args.device.clone(),
                 alone: true,
             };
@@ -161,6 +170,7 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
         repairer,
         options,
         signals,
+        files,
         listener,
     })
 }
@@ -193,6 +203,7 @@ struct Serve {
     repairer: Option<Repairer>,
     options: NodeOptions,
     signals: Signals,
+    files: Files,
     listener: ControlListener,
 }
 
@@ -232,7 +243,12 @@ impl Serve {
         let ctx = node.context();
         let began = ctx.cpu().refresh();
         let mut publish_at = began;
-        while self.signals.next() != Some(Signal::Stop) {
+        loop {
+            match self.signals.next() {
+                Some(Signal::Stop) => return,
+                Some(Signal::Reload) => self.files.reload(),
+                Some(Signal::Save) | None => {}
+            }
             loop {
                 match self.listener.accept() {
                     Ok(Some(stream)) => node.adopt(stream),

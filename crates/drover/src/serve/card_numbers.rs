@@ -25,19 +25,19 @@ struct Line {
     args: Args,
 }
 
-fn settings(words: &[&str]) -> Settings {
+pub(super) fn settings(words: &[&str]) -> Settings {
     let line = Line::parse_from([&["serve"], words].concat());
     let resolved = Settings::resolve::<System>(&line.args);
     resolved.unwrap_or_else(|failure| panic!("{}", failure.text)).0
 }
 
-fn card() -> IbvDevice {
+pub(super) fn card() -> IbvDevice {
     let mut options = IbvOptions::default();
     options.library = Some(drover_verbs_ibv_stub::library());
     IbvDevice::open(options).expect("the library of ours has a device")
 }
 
-fn any_core() -> OnCore {
+pub(super) fn any_core() -> OnCore {
     Box::new(|_| {})
 }
 

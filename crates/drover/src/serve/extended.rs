@@ -34,6 +34,18 @@ pub struct Extended {
     pub ignored: Vec<String>,
 }
 
+impl Extended {
+    /// Whether no option was given but those of TLS.
+    pub fn is_about_tls_alone(&self) -> bool {
+        let tls = self.tls.clone();
+        *self
+            == Extended {
+                tls,
+                ..Extended::default()
+            }
+    }
+}
+
 impl Default for Extended {
     fn default() -> Extended {
         Extended {

@@ -7,6 +7,7 @@ use super::run::{Running, Start};
 use super::settings::Settings;
 use super::ways;
 use super::worker::{Worker, WorkerStart};
+use crate::access::over_tls;
 use crate::admin::{AskDevice, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
 use crate::auth;
 use crate::exit::{self, Failure};
@@ -53,7 +54,8 @@ impl<'a, T: SystemTable> Gateway<'a, T> {
             Some(path) => Some(auth::of_file("--connect-auth-file", path)?),
             None => auth::of_environment()?,
         };
-        let addr = addr.with_credentials(credentials);
+        let tls = settings.service.connect_tls()?;
+        let addr = over_tls(addr.with_credentials(credentials), tls.as_ref())?;
         let sockets = ways::open_all(settings, ops::inherited()?)?;
         if sockets.is_empty() {
             let text = "--connect: a gateway without -p and -s serves nobody";

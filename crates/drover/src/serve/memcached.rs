@@ -13,10 +13,10 @@ use drover_memcached::{
     Receiver, Rings, Server, ServerHooks, Session, Settings as Limits, SocketInfo, TlsSettings,
 };
 use drover_net::{
-    Address, ClientCertificates, ConnTable, Known, Listener, Output, PendingReply, SocketOptions, Sockets,
-    TlsAcceptor, TlsOptions, Token,
+    Address, ConnTable, Known, Listener, Output, PendingReply, SocketOptions, Sockets, Token, tls_layer,
 };
 use drover_store::{Exclusive, Hint, Partition, PartitionOptions, SharedReads, Sharing};
+use drover_tls::{ClientCertificates, TlsOptions};
 use drover_verbs::{Provider, Waker};
 use rustix::process::{Signal, getpid, kill_process};
 use std::collections::BTreeMap;
@@ -179,7 +179,7 @@ impl Memcached {
                     .tls
                     .as_ref()
                     .filter(|_| origin.is_tcp && origin.tag != PLAIN)
-                    .map(TlsAcceptor::layer)
+                    .map(tls_layer)
             });
         }
         if index == 0 {

@@ -12,6 +12,8 @@ mod listen;
 mod memcached;
 mod memory_file;
 mod native;
+#[cfg(test)]
+mod nodes_over_tls;
 mod ops;
 mod plan;
 mod pool;
@@ -23,7 +25,8 @@ mod ways;
 mod worker;
 
 pub use args::Args;
-pub use ops::{Signal, Signals};
+pub use native::own_addr;
+pub use ops::{Files, Signal, Signals, tls_options};
 pub use run::start_logging;
 pub(crate) use settings::item_bytes_of;
 pub use settings::{fuzz_config_file, fuzz_settings};

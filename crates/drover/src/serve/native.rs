@@ -13,7 +13,7 @@ use crate::admin::{
 use crate::exit::{self, Failure};
 use crate::pool::tables::POOL_KIND;
 use drover_base::{Cpu, Ns};
-use drover_control::{ControlAddr, ControlListener};
+use drover_control::{ControlAddr, ControlListener, TlsConnector};
 use drover_kv::{Facts, OnCore, Service, System, dials};
 use drover_mem::NativeCpu;
 use drover_memnode::PoolOptions;
@@ -73,8 +73,8 @@ impl<S: System> Native<'_, S> {
             return Ok(None);
         }
         let (text, shard_count) = (addr.to_string(), settings.capacity.threads.value);
+        // Its own nodes are guarded, too, and may speak TLS.
         let doors = files.auth.clone();
-        // Its own nodes are guarded, too.
         let dials = move || {
             let own = doors.as_ref().and_then(|doors| doors.any_user());
             dials(&S::FACTS, &addr.clone().with_credentials(own), shard_count, None)
@@ -105,7 +105,7 @@ impl<S: System> Start for Native<'_, S> {
             return Err(Failure::new(exit::UNAVAILABLE, text));
         }
         announce(self.settings, facts, &S::describe(&self.plan));
-        let addr = listeners[0].addr().clone();
+        let addr = own_addr(&listeners[0])?;
         let on_core = Arc::new(on_core);
         let of_nodes = on_core.clone();
         let nodes = S::start::<P>(
@@ -183,6 +183,20 @@ impl Service for Beside {
         self.gateway.stop();
         self.nodes.stop();
     }
+}
+
+/// The address of a listener of this process, for clients of this process.
+///
+/// # Errors
+/// The certificate that it shows cannot be read.
+pub fn own_addr(listener: &ControlListener) -> Result<ControlAddr, Failure> {
+    let own = listener
+        .tls()
+        .cloned()
+        .map(TlsConnector::to_own_server)
+        .transpose();
+    let own = own.map_err(|error| Failure::new(exit::NO_INPUT, error))?;
+    Ok(listener.addr().clone().with_tls(own.map(Arc::new)))
 }
 
 /// Refusal of settings without a plan.

@@ -6,6 +6,7 @@ use super::ops::{self, Files};
 use super::run::{Running, Start};
 use super::settings::Settings;
 use super::ways;
+use crate::access::over_tls;
 use crate::admin::{
     AskDevice, AskMember, MemberSnapshot, Snapshot, SocketStats, Source, ask_device, ask_member,
 };
@@ -54,10 +55,9 @@ impl<'a> PoolGateway<'a> {
             (None, None) => auth::of_environment()?,
         };
         let nodes = nodes.map_err(|error| Failure::new(exit::USAGE, error))?;
-        let nodes = nodes
-            .into_iter()
-            .map(|node| node.with_credentials(credentials.clone()));
-        let nodes: Vec<ControlAddr> = nodes.collect();
+        let tls = service.connect_tls()?;
+        let reached = |node: ControlAddr| over_tls(node.with_credentials(credentials.clone()), tls.as_ref());
+        let nodes = nodes.into_iter().map(reached).collect::<Result<Vec<_>, _>>()?;
         let fabric = Fabric::towards_pool(&nodes[0])?;
         let sockets = ways::open_all(settings, ops::inherited()?)?;
         if sockets.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::gateway::Gateway;
 use super::hosted::Hosted;
+use super::listen::Opened;
 use super::native::Native;
 use super::ops::{Files, Ops, Signal, Signals};
 use super::pool::PoolGateway;
@@ -102,7 +103,7 @@ impl SystemJob for ServeNative<'_> {
 fn serve_system<'a, S: Prepare<'a>>(settings: &'a Settings) -> Result<(), Failure> {
     let signals = begin(settings)?;
     let addrs = listen::addresses(settings)?;
-    let fabric = Fabric::serving(&addrs[0], shm_device())?;
+    let fabric = Fabric::serving(&addrs[0].addr, shm_device())?;
     let access = settings.sockets.access()?;
     let listeners = listen::open_all(&addrs, &access)?;
     let start = S::prepare(settings)?;
@@ -134,7 +135,7 @@ fn begin(settings: &Settings) -> Result<Signals, Failure> {
 
 fn serve_on<S: Start>(
     settings: &Settings,
-    (fabric, listeners): (&Fabric, Vec<ControlListener>),
+    (fabric, listeners): (&Fabric, Vec<Opened>),
     signals: Signals,
     start: S,
 ) -> Result<(), Failure> {
@@ -146,13 +147,13 @@ fn serve_on<S: Start>(
         &socket_files(settings, &listeners),
         settings.sockets.access()?.group,
     )?;
-    let guard = ops.files().auth.as_ref().map(|doors| doors.native());
-    let guarded = |listener: ControlListener| listener.guarded(guard.clone());
+    let files = ops.files();
+    let listeners = listeners.into_iter().map(|opened| opened.guarded_by(&files));
     fabric.run(Serve {
         start,
         cores: settings.workers.cores.value.clone(),
+        listeners: listeners.collect(),
         ops,
-        listeners: listeners.into_iter().map(guarded).collect(),
         signals,
     })
 }
@@ -170,10 +171,10 @@ fn shm_device() -> ShmDevice {
 }
 
 /// Socket files that the user of `-u` must be able to remove at the end, and its group to use.
-fn socket_files(settings: &Settings, listeners: &[ControlListener]) -> Vec<PathBuf> {
+fn socket_files(settings: &Settings, listeners: &[Opened]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = settings.sockets.unix_socket.value.iter().cloned().collect();
-    for listener in listeners {
-        if let Endpoint::Path(path) = listener.addr().place() {
+    for opened in listeners {
+        if let Endpoint::Path(path) = opened.listener.addr().place() {
             let mut lock = path.as_os_str().to_owned();
             lock.push(".lock");
             files.extend([path.clone(), PathBuf::from(lock)]);

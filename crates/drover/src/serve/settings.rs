@@ -27,7 +27,7 @@ pub use foreign::{ForeignArgs, ForeignSettings};
 pub use memory::{MemoryArgs, MemorySettings};
 pub use offered::Feature;
 pub use origin::{Origin, Setting};
-pub use service::{ServiceArgs, ServiceSettings};
+pub use service::{ServiceArgs, ServiceSettings, split_plain};
 pub use show::Row;
 pub use sockets::{SocketArgs, SocketSettings};
 pub use workers::{WorkerArgs, WorkerSettings};

@@ -1,7 +1,7 @@
 //! Listeners of a server for memcached clients: TCP, a Unix socket.
 
 use super::listen;
-use super::settings::{Origin, Settings};
+use super::settings::{Origin, Settings, split_plain};
 use crate::exit::{self, Failure};
 use crate::exposure::Tls;
 use drover_net::{Address, ListenError, Listener};
@@ -60,8 +60,6 @@ pub fn addresses(listeners: &[Listener]) -> Vec<String> {
 
 /// Tag of listeners whose connections never use TLS, even with `-Z`: addresses with the prefix `notls:`.
 pub const PLAIN: u32 = 1;
-/// Prefix of such an address, as in memcached.
-const PLAIN_PREFIX: &str = "notls:";
 
 /// The addresses of `-l` and their tags; `-p` is the default port, unless addresses without their own are left out.
 fn tcp_addresses(settings: &Settings, own_ports_only: bool) -> Result<Vec<(SocketAddr, u32)>, Failure> {
@@ -73,9 +71,9 @@ fn tcp_addresses(settings: &Settings, own_ports_only: bool) -> Result<Vec<(Socke
     let mut addrs = Vec::new();
     for text in &settings.sockets.listen.value {
         let bad = |why: &str| Failure::new(exit::USAGE, format!("-l {text}: {why}"));
-        let (addr, tag) = match text.strip_prefix(PLAIN_PREFIX) {
-            Some(addr) => (addr, PLAIN),
-            None => (text.as_str(), 0),
+        let (addr, tag) = match split_plain(text) {
+            ("", addr) => (addr, 0),
+            (_, addr) => (addr, PLAIN),
         };
         let (host, own_port) =
             host_and_port(addr).ok_or_else(|| bad("expected an address, or address:port"))?;

@@ -64,7 +64,7 @@ fn only_users_get(files: &Files, words: &[&str], failed: i32) -> String {
     text
 }
 
-fn told(server: &Serving, before: &str) -> String {
+pub fn told(server: &Serving, before: &str) -> String {
     let rest = server
         .said
         .split(before)
@@ -292,7 +292,7 @@ fn listeners_beyond_this_machine_need_a_guard() {
                 "--control-listen",
                 "tcp://0.0.0.0:0",
             ],
-            format!("--control-listen tcp://0.0.0.0:0: {plain}"),
+            format!("--control-listen tcp://0.0.0.0:0: {tls}"),
         ),
         (
             &[
@@ -308,11 +308,11 @@ fn listeners_beyond_this_machine_need_a_guard() {
         ),
         (
             &["serve", "--system", "pilaf", "--fabric", "rdma://0.0.0.0:1"],
-            format!("--fabric rdma://0.0.0.0:1: {plain}"),
+            format!("--fabric rdma://0.0.0.0:1: {tls}"),
         ),
         (
             &["memory-node", "--bind", "rdma://[::]:1"],
-            format!("--bind rdma://[::]:1: {plain}"),
+            format!("--bind rdma://[::]:1: {tls}"),
         ),
         (
             &["memory-node", "--bind", &fabric, "--metrics-listen", "0.0.0.0:0"],

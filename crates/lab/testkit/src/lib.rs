@@ -8,6 +8,7 @@
 //! - [`beds`] has the beds of each system on each fabric.
 //! - [`bounded`] fails a test that hangs.
 //! - [`conversations`] are what memcached's clients say, and what they are answered.
+//! - [`certificates`] are made on the spot, by a CA of the test.
 //! - [`alone`] runs a test in a process of its own; [`child`] starts other processes and talks to them.
 //!
 //! Nothing here is used outside tests, examples and campaigns.
@@ -16,6 +17,7 @@
 pub mod alone;
 pub mod beds;
 pub mod bounded;
+pub mod certificates;
 pub mod child;
 pub mod conversations;
 pub mod history;

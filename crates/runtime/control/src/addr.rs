@@ -10,6 +10,7 @@
 
 use super::auth::Credentials;
 use super::runtime_dir::runtime_dir;
+use drover_tls::TlsConnector;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -60,8 +61,8 @@ pub enum Endpoint {
     },
 }
 
-/// Address of a server's control channel: scheme, socket and options, and perhaps whom to connect as, which no text
-/// shows. It displays as the text that was parsed; if a method built it, as a text that parses to it.
+/// Address of a server's control channel: scheme, socket and options, and perhaps whom to connect as and whom to trust,
+/// which no text shows. It displays as the text that was parsed; if a method built it, as a text that parses to it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ControlAddr {
     scheme: Scheme,
@@ -69,6 +70,7 @@ pub struct ControlAddr {
     options: Vec<(String, String)>,
     text: String,
     credentials: Option<Arc<Credentials>>,
+    tls: Option<Arc<TlsConnector>>,
 }
 
 /// Errors of parsing an address.
@@ -144,6 +146,7 @@ impl ControlAddr {
             options,
             text,
             credentials: None,
+            tls: None,
         })
     }
 
@@ -158,6 +161,7 @@ impl ControlAddr {
             options: Vec::new(),
             text: format!("tcp://{addr}"),
             credentials: None,
+            tls: None,
         }
     }
 
@@ -168,6 +172,7 @@ impl ControlAddr {
             scheme: self.scheme,
             options: self.options.clone(),
             credentials: self.credentials.clone(),
+            tls: self.tls.clone(),
             ..ControlAddr::tcp(endpoint)
         };
         match self.place {
@@ -207,6 +212,17 @@ impl ControlAddr {
     /// The user to connect as, where a server lets in its users only.
     pub fn credentials(&self) -> Option<&Arc<Credentials>> {
         self.credentials.as_ref()
+    }
+
+    /// Returns this address with TLS, whose sessions `tls` makes; `None`: without TLS. Unix sockets never have it.
+    pub fn with_tls(mut self, tls: Option<Arc<TlsConnector>>) -> ControlAddr {
+        self.tls = tls;
+        self
+    }
+
+    /// What makes the TLS sessions of clients; `None` if the control channel is plain.
+    pub fn tls(&self) -> Option<&Arc<TlsConnector>> {
+        self.tls.as_ref().filter(|_| !self.carries_fds())
     }
 
     /// Scheme, which selects the fabric of the data path.

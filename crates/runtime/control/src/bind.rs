@@ -10,6 +10,7 @@ use super::frame::refusal;
 use super::runtime_dir::{make_private, runtime_dir};
 use super::stream::ControlStream;
 use drover_rt::WakeFd;
+use drover_tls::TlsAcceptor;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
@@ -59,6 +60,7 @@ pub struct ControlListener {
     kind: Kind,
     spare: Spare,
     guard: Option<Arc<Guard>>,
+    tls: Option<Arc<TlsAcceptor>>,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,18 @@ impl ControlListener {
     pub fn guarded(mut self, guard: Option<Arc<Guard>>) -> ControlListener {
         self.guard = guard;
         self
+    }
+
+    /// Speaks TLS with clients that come by TCP, if there is an `acceptor`; Unix sockets stay plain, because their files'
+    /// rights say who may connect.
+    pub fn with_tls(mut self, acceptor: Option<Arc<TlsAcceptor>>) -> ControlListener {
+        self.tls = acceptor.filter(|_| matches!(self.kind, Kind::Tcp(_)));
+        self
+    }
+
+    /// What makes the TLS sessions of its channels; `None` if they are plain.
+    pub fn tls(&self) -> Option<&Arc<TlsAcceptor>> {
+        self.tls.as_ref()
     }
 
     /// Address at which it listens: the requested one; if its port was 0, with the IP address and port that were bound.
@@ -137,7 +151,13 @@ impl ControlListener {
     fn accept_one(&self) -> io::Result<ControlStream> {
         match &self.kind {
             Kind::Unix { listener, .. } => listener.accept().and_then(|(s, _)| ControlStream::from_unix(s)),
-            Kind::Tcp(listener) => listener.accept().and_then(|(s, _)| ControlStream::from_tcp(s)),
+            Kind::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                match &self.tls {
+                    None => ControlStream::from_tcp(stream),
+                    Some(tls) => ControlStream::from_tls(stream, tls.session().map_err(io::Error::other)?),
+                }
+            }
         }
     }
 
@@ -199,6 +219,7 @@ fn bind_tcp(addr: &ControlAddr, host: &str, port: u16) -> Result<ControlListener
             kind: Kind::Tcp(listener),
             spare: Spare::new(),
             guard: None,
+            tls: None,
         }),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ListenError::InUse {
             addr: addr.to_string(),
@@ -225,6 +246,7 @@ fn bind_unix(addr: &ControlAddr, path: &Path, access: &SocketAccess) -> Result<C
         kind: Kind::Unix { listener, file },
         spare: Spare::new(),
         guard: None,
+        tls: None,
     })
 }
 

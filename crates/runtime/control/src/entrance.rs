@@ -6,6 +6,7 @@ use super::frame::{BODY_BYTES_MAX, FDS_MAX, Frame};
 use super::outbound::{QUEUE_BYTES_MAX, QUEUE_FDS_MAX};
 use super::peer::Peer;
 use drover_base::Ns;
+use drover_tls::CHANNEL_BINDING_BYTES;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -45,11 +46,16 @@ impl Entrance {
         }
     }
 
-    /// Number of a server's connection, in the order of arrival.
-    pub(crate) fn number(&self) -> Option<u64> {
-        match &self.role {
-            Role::Client(_) => None,
-            Role::Server(gate) => Some(gate.number()),
+    /// Whether this is a server's end: the peer has to prove itself.
+    pub(crate) fn is_servers(&self) -> bool {
+        matches!(self.role, Role::Server(_))
+    }
+
+    /// Ties the proofs to the channel that `binding` names, if TLS gives it a name.
+    pub(crate) fn bind(&mut self, binding: Option<[u8; CHANNEL_BINDING_BYTES]>) {
+        match &mut self.role {
+            Role::Client(prover) => prover.bind(binding),
+            Role::Server(gate) => gate.bind(binding),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::frame::FrameError;
 use super::heartbeat::MISSED_MAX;
+use drover_tls::TlsError;
 use std::io;
 
 /// Errors of a control channel: reasons for its end, for refusing to send a frame, and
@@ -15,6 +16,15 @@ pub enum ControlError {
     /// End of stream inside a frame.
     #[error("the peer closed the control channel in the middle of a frame")]
     ClosedMidFrame,
+    /// End of stream during the TLS handshake: the peer died, is full, or does not like what it read.
+    #[error("the peer closed the control channel during the TLS handshake")]
+    ClosedInHandshake,
+    /// TLS has failed: one end does not speak it, or a certificate is not accepted.
+    #[error("TLS: {why}")]
+    Tls {
+        /// What was wrong.
+        why: String,
+    },
     /// This end closed the channel or refused the peer. Only
     /// [`ControlHandler::on_close`](crate::acceptor::ControlHandler::on_close) gets this.
     #[error("closed on this side")]
@@ -126,6 +136,14 @@ pub enum DialError {
     Timeout {
         /// Requested address.
         addr: String,
+    },
+    /// No TLS session can be made.
+    #[error("connecting to {addr} failed: {source}")]
+    Tls {
+        /// Requested address.
+        addr: String,
+        /// Why there is none.
+        source: TlsError,
     },
     /// Any other error, for example a lack of permission.
     #[error("connecting to {addr} failed: {source}")]

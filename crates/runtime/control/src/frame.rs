@@ -62,6 +62,8 @@ pub mod refusal {
     pub const BAD_MESSAGE: u16 = 4;
     /// The peer has not proved who it is, or this end was asked to and cannot.
     pub const AUTH: u16 = 5;
+    /// The peer does not speak TLS, and this end requires it: sent in plain bytes.
+    pub const TLS: u16 = 6;
     /// The first code that applications may use.
     pub const APPLICATION: u16 = 64;
 }

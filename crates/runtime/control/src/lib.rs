@@ -27,6 +27,10 @@
 //! All fields are little-endian, written by the sender. Descriptors are sent with the first byte of the frame (Unix
 //! sockets and in-memory pairs only) and arrive with the close-on-exec flag set.
 //!
+//! **TLS.** A TCP listener [may speak TLS](ControlListener::with_tls), and an address [may ask for
+//! it](ControlAddr::with_tls). The handshake goes on whenever [`recv`](ControlStream::recv) is called; frames wait for its
+//! end. Frames, heartbeats and [`auth`] are the same inside.
+//!
 //! **Liveness.** An end that has sent nothing for a second sends a ping. An end that receives nothing in three checks,
 //! a second apart, declares the other dead. It counts its own checks, not elapsed time, so a process that was stopped
 //! for a while does not declare its peer dead when it resumes. The death of a peer process is noticed at once, because
@@ -62,6 +66,7 @@ mod addr;
 pub mod auth;
 mod bind;
 mod codec;
+mod connect;
 mod dial;
 mod entrance;
 mod error;
@@ -80,6 +85,7 @@ pub mod service;
 mod socket;
 mod stream;
 mod strings;
+mod tls;
 
 pub use access::SocketAccess;
 pub use addr::{AddrError, ControlAddr, Endpoint, Scheme};
@@ -87,6 +93,7 @@ pub use auth::{Credentials, CredentialsError, Guard, Users, fuzz_handshake};
 pub use bind::{ControlListener, ListenError};
 pub use codec::{DecodeError, EncodeError, Message, Reader, Writer};
 pub use dial::{ATTEMPT_MAX, Dial};
+pub use drover_tls::{TlsAcceptor, TlsClientOptions, TlsConnector, TlsError, TlsOptions};
 pub use error::{ControlError, DialError};
 pub use field::Field;
 pub use frame::{

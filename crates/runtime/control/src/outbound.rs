@@ -100,9 +100,15 @@ impl Outbound {
         self.lock().frames_sent
     }
 
-    /// Number of bytes that wait for the peer to read.
-    pub(crate) fn queued_bytes(&self) -> usize {
-        self.lock().bytes.len()
+    /// Whether something waits for the peer to read, and space in the socket would help.
+    pub(crate) fn wants_write(&self) -> bool {
+        let has_frames = !self.lock().bytes.is_empty();
+        self.socket.wants_write(has_frames)
+    }
+
+    /// Drops what waits.
+    pub(crate) fn forget(&self) {
+        self.lock().drop_all();
     }
 }
 
@@ -140,9 +146,10 @@ impl Queue {
                 }
             }
         }
+        socket.flush();
     }
 
-    /// One system call: writes bytes up to the next ones that have descriptors of their own.
+    /// One system call, some more with TLS: writes bytes up to the next ones that have descriptors of their own.
     fn write_some(&mut self, socket: &Socket) -> io::Result<()> {
         let (front, _) = self.bytes.as_slices();
         let with_fds = self.fds.front().is_some_and(|(at, _)| *at == self.written);
@@ -161,6 +168,10 @@ impl Queue {
 
     fn give_up(&mut self) {
         self.broken = true;
+        self.drop_all();
+    }
+
+    fn drop_all(&mut self) {
         self.bytes = VecDeque::new();
         self.fds.clear();
         self.fd_count = 0;

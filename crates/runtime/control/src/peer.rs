@@ -22,6 +22,7 @@ impl Peer {
         match socket {
             Socket::Unix(_) => socket.peer_cred().map_or(Peer::Unknown, Peer::Process),
             Socket::Tcp(stream) => stream.peer_addr().map_or(Peer::Unknown, Peer::Host),
+            Socket::Tls(socket) => socket.stream().peer_addr().map_or(Peer::Unknown, Peer::Host),
             Socket::Memory(_) => Peer::ThisProcess,
         }
     }

@@ -1,7 +1,9 @@
-//! [`Socket`]: the three carriers of a control channel behind one nonblocking interface.
+//! [`Socket`]: the carriers of a control channel behind one nonblocking interface.
 
 use super::frame::FDS_MAX;
 use super::memory::MemoryEnd;
+use super::tls::TlsSocket;
+use drover_tls::{CHANNEL_BINDING_BYTES, TlsSession};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -31,6 +33,7 @@ pub struct PeerCred {
 pub(crate) enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
+    Tls(Box<TlsSocket>),
     Memory(MemoryEnd),
 }
 
@@ -42,9 +45,20 @@ pub(crate) struct Received {
     pub(crate) fds_lost: bool,
 }
 
+impl Received {
+    fn bytes(len: usize) -> Received {
+        let fds_lost = false;
+        Received { len, fds_lost }
+    }
+}
+
 impl Socket {
+    pub(crate) fn tls(stream: TcpStream, session: TlsSession) -> Socket {
+        Socket::Tls(Box::new(TlsSocket::new(stream, session)))
+    }
+
     pub(crate) fn carries_fds(&self) -> bool {
-        !matches!(self, Socket::Tcp(_))
+        !matches!(self, Socket::Tcp(_) | Socket::Tls(_))
     }
 
     /// Descriptor for `poll`; `None` for an in-memory end.
@@ -52,6 +66,7 @@ impl Socket {
         match self {
             Socket::Unix(stream) => Some(stream.as_fd()),
             Socket::Tcp(stream) => Some(stream.as_fd()),
+            Socket::Tls(socket) => Some(socket.stream().as_fd()),
             Socket::Memory(_) => None,
         }
     }
@@ -61,6 +76,7 @@ impl Socket {
         match self {
             Socket::Unix(stream) => send(stream.as_fd(), bytes, fds),
             Socket::Tcp(stream) => send(stream.as_fd(), bytes, &[]),
+            Socket::Tls(socket) => socket.write(bytes),
             Socket::Memory(end) => end.write(bytes, fds),
         }
     }
@@ -75,7 +91,36 @@ impl Socket {
         match self {
             Socket::Unix(stream) => receive(stream.as_fd(), out, fds),
             Socket::Tcp(stream) => receive(stream.as_fd(), out, fds),
-            Socket::Memory(end) => end.read(out, fds).map(|len| Received { len, fds_lost: false }),
+            Socket::Tls(socket) => socket.read(out).map(Received::bytes),
+            Socket::Memory(end) => end.read(out, fds).map(Received::bytes),
+        }
+    }
+
+    /// Writes what the carrier itself has kept, as far as possible now.
+    pub(crate) fn flush(&self) {
+        if let Socket::Tls(socket) = self {
+            socket.flush();
+        }
+    }
+
+    /// Whether space in the socket is worth waiting for; `has_frames`: frames wait to be written.
+    pub(crate) fn wants_write(&self, has_frames: bool) -> bool {
+        match self {
+            Socket::Tls(socket) => socket.wants_write(has_frames),
+            _ => has_frames,
+        }
+    }
+
+    /// Whether a TLS handshake is under way.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        matches!(self, Socket::Tls(socket) if socket.is_handshaking())
+    }
+
+    /// Bytes that name this channel to both ends and to nobody else; only TLS has some, after its handshake.
+    pub(crate) fn channel_binding(&self) -> Option<[u8; CHANNEL_BINDING_BYTES]> {
+        match self {
+            Socket::Tls(socket) => socket.channel_binding(),
+            _ => None,
         }
     }
 
@@ -84,6 +129,10 @@ impl Socket {
         let _ = match self {
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Socket::Tls(socket) => {
+                socket.close();
+                socket.stream().shutdown(Shutdown::Both)
+            }
             Socket::Memory(end) => {
                 end.shutdown();
                 Ok(())
@@ -96,7 +145,7 @@ impl Socket {
         let Some(fd) = self.fd() else {
             return match self {
                 Socket::Memory(end) => end.wait_readable(timeout),
-                Socket::Unix(_) | Socket::Tcp(_) => true,
+                Socket::Unix(_) | Socket::Tcp(_) | Socket::Tls(_) => true,
             };
         };
         let out = if writable {

@@ -1,9 +1,9 @@
 //! [`ControlStream`]: one end of a control channel.
 
-use super::access::advice;
-use super::addr::{ControlAddr, Endpoint};
+use super::addr::ControlAddr;
 use super::auth::{Credentials, Guard};
 use super::codec::{EncodeError, Message};
+use super::connect::connect;
 use super::entrance::Entrance;
 use super::error::{ControlError, DialError};
 use super::frame::{Frame, FrameError, FrameReader, kind, refusal};
@@ -12,17 +12,15 @@ use super::keeper::Keeper;
 use super::memory::MemoryEnd;
 use super::outbound::Outbound;
 use super::peer::Peer;
-use super::runtime_dir::{runtime_dir, trusted_in};
 use super::socket::{PeerCred, Socket};
+use super::tls;
 use drover_base::{Cpu, Ns};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use drover_tls::TlsSession;
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Bytes per read.
 const CHUNK_BYTES: usize = 16 << 10;
@@ -63,21 +61,16 @@ impl ControlStream {
         )
     }
 
-    /// Connects to the server at `addr`; if that has [credentials](ControlAddr::with_credentials), begins to
-    /// [authenticate](ControlStream::authenticate). Blocks for at most `timeout` (at least 1 ms) per resolved address, and while
-    /// the name is resolved.
+    /// Connects to the server at `addr`; if that has [TLS](ControlAddr::with_tls), begins its handshake, and if it has
+    /// [credentials](ControlAddr::with_credentials), begins to [authenticate](ControlStream::authenticate): both go on in
+    /// [`recv`](ControlStream::recv). Blocks for at most `timeout` (at least 1 ms) per resolved address, and while the name
+    /// is resolved.
     ///
     /// # Errors
     /// [`DialError`] if no server listens, the connection is not established in time, a system call fails, or other
     /// users can write to the [runtime directory](super::runtime_dir()) that contains the socket.
     pub fn connect(addr: &ControlAddr, timeout: Ns) -> Result<ControlStream, DialError> {
-        let socket = match addr.place() {
-            Endpoint::Path(path) => {
-                dial_unix(path, timeout.to_duration()).map_err(|error| dial_error(addr, error))?
-            }
-            Endpoint::HostPort { host, port } => dial_tcp(addr, host, *port, timeout.to_duration())?,
-        };
-        let mut stream = ControlStream::new(socket);
+        let mut stream = ControlStream::new(connect(addr, timeout.to_duration())?);
         if let Some(credentials) = addr.credentials() {
             stream.authenticate(credentials.clone());
         }
@@ -101,6 +94,16 @@ impl ControlStream {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         Ok(ControlStream::new(Socket::Tcp(stream)))
+    }
+
+    /// Makes a connected TCP socket one end of a control channel, whose TLS `session` does.
+    ///
+    /// # Errors
+    /// The socket cannot be configured.
+    pub fn from_tls(stream: TcpStream, session: TlsSession) -> io::Result<ControlStream> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(ControlStream::new(Socket::tls(stream, session)))
     }
 
     fn new(socket: Socket) -> ControlStream {
@@ -129,9 +132,13 @@ impl ControlStream {
         self.entrance = Some(Box::new(Entrance::guard(guard.clone(), self.peer)));
     }
 
-    /// Number of this connection among those of its guard, while the peer has not proved who it is.
-    pub(crate) fn unproven(&self) -> Option<u64> {
-        self.entrance.as_ref().and_then(|entrance| entrance.number())
+    /// Whether a handshake with a client is under way, so that nothing is known of it yet.
+    pub(crate) fn is_unproven(&self) -> bool {
+        let is_guarded = self
+            .entrance
+            .as_ref()
+            .is_some_and(|entrance| entrance.is_servers());
+        is_guarded || self.out.socket.is_handshaking()
     }
 
     /// Time at which the guard next requires a [`recv`](ControlStream::recv), even if nothing arrived.
@@ -212,6 +219,11 @@ impl ControlStream {
                 self.last_words(refusal::BAD_FRAME, &reason);
             }
             Err(ControlError::Unproven { why }) => self.last_words(refusal::AUTH, why),
+            Err(ControlError::Tls { why }) => {
+                // A client without TLS reads the reason, and nothing that was meant for others.
+                self.out.forget();
+                self.last_words(refusal::TLS, why);
+            }
             Err(_) => self.end(),
         }
         got
@@ -247,6 +259,9 @@ impl ControlStream {
         let Some(entrance) = &mut self.entrance else {
             return Ok(());
         };
+        if frame.is_some() {
+            entrance.bind(self.out.socket.channel_binding());
+        }
         let (answer, is_open) = entrance.step(frame, now)?;
         if let Some(answer) = answer {
             self.out.send(answer.kind, &answer.body, &[])?;
@@ -277,13 +292,7 @@ impl ControlStream {
             let got = match self.out.socket.read(&mut chunk, &mut fds) {
                 Ok(got) => got,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                    return Err(ControlError::Closed);
-                }
-                Err(source) => {
-                    let what = "reading the control channel";
-                    return Err(ControlError::System { what, source });
-                }
+                Err(error) => return Err(broken(error)),
             };
             if got.fds_lost {
                 return Err(FrameError::LostFds.into());
@@ -344,7 +353,7 @@ impl ControlStream {
             || self
                 .out
                 .socket
-                .wait(self.out.queued_bytes() > 0, timeout.to_duration())
+                .wait(self.out.wants_write(), timeout.to_duration())
     }
 
     /// Whether the heartbeat requires a [`recv`](ControlStream::recv) at `now` even if nothing arrived. Costs a
@@ -381,7 +390,7 @@ impl ControlStream {
 
     /// Whether frames wait for the peer to read: then `poll` for writing, too.
     pub fn wants_write(&self) -> bool {
-        self.out.queued_bytes() > 0
+        self.out.wants_write()
     }
 
     /// Whether the channel carries descriptors: not over TCP.
@@ -426,6 +435,19 @@ impl Drop for ControlStream {
     }
 }
 
+/// The error for a socket that cannot be read.
+fn broken(source: io::Error) -> ControlError {
+    match (source.kind(), tls::failure(&source)) {
+        (_, Some(why)) => ControlError::Tls { why },
+        (io::ErrorKind::ConnectionReset, None) => ControlError::Closed,
+        (io::ErrorKind::UnexpectedEof, None) => ControlError::ClosedInHandshake,
+        _ => ControlError::System {
+            what: "reading the control channel",
+            source,
+        },
+    }
+}
+
 /// The error for a peer's error frame, with printable text.
 fn refused(frame: &Frame) -> ControlError {
     let mut reader = super::Reader::new(&frame.body, &[]);
@@ -435,78 +457,4 @@ fn refused(frame: &Frame) -> ControlError {
     let printable = |c: char| if c.is_control() { '?' } else { c };
     let reason = String::from_utf8_lossy(text).chars().map(printable).collect();
     ControlError::Refused { code, reason }
-}
-
-fn dial_unix(path: &Path, timeout: Duration) -> io::Result<Socket> {
-    // A name is resolved only in a directory of trusted users' servers; a path is the caller's choice.
-    let dir = runtime_dir();
-    let trusted = match path.parent() == Some(&dir) {
-        true => Some(trusted_in(&dir)?),
-        false => None,
-    };
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    // With a full backlog, connect blocks; the send timeout bounds that.
-    set_socket_timeout(
-        &socket,
-        Timeout::Send,
-        Some(timeout.max(Duration::from_millis(1))),
-    )?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    if let Some(trusted) = trusted {
-        let listener = rustix::net::sockopt::socket_peercred(&socket)?.uid.as_raw();
-        if !trusted.contains(&listener) {
-            let text = format!("user {listener} listens there, whom this user does not trust");
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
-        }
-    }
-    set_socket_timeout(&socket, Timeout::Send, None)?;
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(true)?;
-    Ok(Socket::Unix(stream))
-}
-
-fn dial_tcp(addr: &ControlAddr, host: &str, port: u16, timeout: Duration) -> Result<Socket, DialError> {
-    let resolve = |source| DialError::Resolve {
-        host: host.to_owned(),
-        source,
-    };
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for target in (host, port).to_socket_addrs().map_err(resolve)? {
-        let connected = TcpStream::connect_timeout(&target, timeout.max(Duration::from_millis(1)));
-        let ready = connected.and_then(|stream| {
-            stream.set_nonblocking(true)?;
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        });
-        match ready {
-            Ok(stream) => return Ok(Socket::Tcp(stream)),
-            Err(error) => last = error,
-        }
-    }
-    Err(dial_error(addr, last))
-}
-
-fn dial_error(addr: &ControlAddr, source: io::Error) -> DialError {
-    let text = addr.to_string();
-    match (source.kind(), addr.place()) {
-        (io::ErrorKind::NotFound, Endpoint::Path(path)) => DialError::NoServer {
-            addr: text,
-            path: path.display().to_string(),
-        },
-        (io::ErrorKind::PermissionDenied, Endpoint::Path(path)) if source.raw_os_error().is_some() => {
-            DialError::Forbidden {
-                addr: text,
-                advice: advice(path),
-            }
-        }
-        (io::ErrorKind::ConnectionRefused, _) => DialError::Refused { addr: text },
-        (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => DialError::Timeout { addr: text },
-        _ => DialError::System { addr: text, source },
-    }
 }

@@ -31,7 +31,7 @@ mod thread;
 pub use asynch::AsyncClient;
 pub use blocking::Client;
 pub use drover_base::Ns;
-pub use drover_control::{Credentials, CredentialsError};
+pub use drover_control::{Credentials, CredentialsError, TlsClientOptions, TlsConnector, TlsError};
 pub use drover_kv::{
     CallError, Calls, Condition, ConnectError, FetchObjective, Op, Outcome, Refusal, ResultTransfer,
     SubmitError,

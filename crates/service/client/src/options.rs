@@ -1,7 +1,7 @@
 //! [`Options`] of a client, and [`Error`].
 
 use drover_base::Ns;
-use drover_control::{AddrError, Credentials};
+use drover_control::{AddrError, Credentials, TlsConnector};
 use drover_kv::{CallError, ConnectError, ConnectOptions, FetchObjective, ResultTransfer};
 use std::sync::Arc;
 
@@ -21,6 +21,9 @@ pub struct Options {
     /// Whom to connect as, where the server lets in only the users of a file (`-Y`); default: nobody in particular. Both
     /// ends prove that they know the secret, which is not sent. It stands in for that of the address, if both are given.
     pub credentials: Option<Arc<Credentials>>,
+    /// Whom to trust, where the control channel is TCP (`rdma://`) and the server speaks TLS at it (`-Z`); default: a
+    /// plain channel. Unix sockets have no TLS. It stands in for that of the address, if both are given.
+    pub tls: Option<Arc<TlsConnector>>,
     /// Secret that the server's operator requires, which is sent as it is: use [`credentials`](Options::credentials)
     /// with `drover serve`. It has at most 256 bytes (a longer one is refused with
     /// [`ConnectError::SecretTooLong`]); empty (the default) if the server requires none.
@@ -38,6 +41,7 @@ impl Default for Options {
             call_timeout: Ns::from_s(5),
             window: 16,
             credentials: None,
+            tls: None,
             secret: Vec::new(),
             transfer: ResultTransfer::Auto,
             objective: FetchObjective::default(),

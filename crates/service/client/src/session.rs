@@ -49,6 +49,10 @@ impl Connected {
             Some(credentials) => addr.with_credentials(Some(credentials.clone())),
             None => addr,
         };
+        let addr = match &options.tls {
+            Some(tls) => addr.with_tls(Some(tls.clone())),
+            None => addr,
+        };
         let first = ControlStream::connect(&addr, options.connect_timeout)?;
         // Before the server is asked: a fabric that is missing here is the clearer error.
         let fabric = Fabric::towards(&addr).map_err(|error| ConnectError::Service(error.into()))?;

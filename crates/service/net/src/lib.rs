@@ -32,4 +32,4 @@ pub use pool::Pool;
 pub use protocol::{Consumed, Need, Protocol};
 pub use slab::Token;
 pub use sockets::{SocketOptions, Sockets};
-pub use tls::{ClientCertificates, TlsAcceptor, TlsCounters, TlsError, TlsOptions, TlsSession};
+pub use tls::tls_layer;

@@ -117,12 +117,19 @@ impl SetupError {
             SetupError::Control(ControlError::Refused { code, .. }) => {
                 matches!(
                     *code,
-                    refusal::BAD_FRAME | refusal::AUTH | refused::WRONG_VERSION | refused::WRONG_SECRET
+                    refusal::BAD_FRAME
+                        | refusal::AUTH
+                        | refusal::TLS
+                        | refused::WRONG_VERSION
+                        | refused::WRONG_SECRET
                 )
             }
             SetupError::Control(error) => matches!(
                 error,
-                ControlError::Frame(_) | ControlError::FdsOverTcp | ControlError::Unproven { .. }
+                ControlError::Frame(_)
+                    | ControlError::FdsOverTcp
+                    | ControlError::Unproven { .. }
+                    | ControlError::Tls { .. }
             ),
             SetupError::Unusable { .. }
             | SetupError::Map(_)

@@ -1,9 +1,8 @@
 //! Flags for operations; flags that memcached has keep its letter and long name.
 
 use super::tls;
-use crate::serve::settings::Feature::Memcached;
 use crate::serve::settings::{flags, optional, parsed, path, value};
-use drover_net::TlsOptions;
+use drover_tls::TlsOptions;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -31,14 +30,14 @@ flags! {
     #[arg(long = "auth-file", short = 'Y', value_name = "FILE")]
     auth_file: PathBuf as Option<PathBuf> = path();
 
-    /// Let in everybody who reaches an address beyond this machine, which is else refused without -Y (or, for memcached
-    /// clients, -Z)
+    /// Let in everybody who reaches an address beyond this machine, which is else refused without -Y or -Z (the
+    /// admin port: without -Y)
     #[switch(long = "insecure")]
     insecure: bool = value(false);
 
-    /// Use TLS on TCP; needs -o ssl_chain_cert=FILE,ssl_key=FILE, which are reloaded on SIGHUP
+    /// Use TLS on TCP, for memcached's and for native clients; needs -o ssl_chain_cert=FILE,ssl_key=FILE, which are reloaded
+    /// on SIGHUP
     #[switch(long = "enable-ssl", short = 'Z')]
     tls: bool as Option<TlsOptions> = parsed(false, |enabled| tls::options(enabled, words))
-        .show(|tls| tls.is_some().to_string())
-        .needs(Memcached);
+        .show(|tls| tls.is_some().to_string());
 }

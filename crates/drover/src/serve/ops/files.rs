@@ -5,7 +5,7 @@ use crate::auth::Doors;
 use crate::exit::{self, Failure};
 use crate::serve::memcached::unix_time_s;
 use drover_base::sync::{AtomicU64, Ordering};
-use drover_net::TlsAcceptor;
+use drover_tls::{TlsAcceptor, TlsOptions};
 use std::sync::Arc;
 
 /// Contents of the files of users and certificates, as last read. All threads share one.
@@ -13,8 +13,10 @@ use std::sync::Arc;
 pub struct Files {
     /// `-Y`: users; `None`: clients need not log in.
     pub auth: Option<Arc<Doors>>,
-    /// `-Z`: TLS certificates; `None`: no TLS.
+    /// `-Z`: TLS of memcached's sockets; `None`: no TLS.
     pub tls: Option<TlsAcceptor>,
+    /// `-Z`: TLS of control channels, from the same files.
+    pub native_tls: Option<Arc<TlsAcceptor>>,
     /// Time when the certificates were last read, in seconds since 1970.
     tls_read_s: AtomicU64,
 }
@@ -34,8 +36,24 @@ impl Files {
             .map(Arc::new);
         let tls = settings.tls.value.clone().map(TlsAcceptor::new).transpose();
         Ok(Files {
-            auth,
             tls: tls.map_err(|error| Failure::new(exit::NO_INPUT, error))?,
+            ..Files::of_native(auth, settings.tls.value.clone())?
+        })
+    }
+
+    /// Reads the files of a process that has no sockets for memcached's clients.
+    ///
+    /// # Errors
+    /// A file cannot be read or is invalid.
+    pub fn of_native(auth: Option<Arc<Doors>>, tls: Option<TlsOptions>) -> Result<Files, Failure> {
+        let tls = tls.map(|tls| TlsAcceptor::new(tls.of_control_channels()));
+        let tls = tls
+            .transpose()
+            .map_err(|error| Failure::new(exit::NO_INPUT, error))?;
+        Ok(Files {
+            auth,
+            tls: None,
+            native_tls: tls.map(Arc::new),
             tls_read_s: AtomicU64::new(unix_time_s()),
         })
     }
@@ -43,7 +61,8 @@ impl Files {
     /// Reads certificates and key again; `None` without TLS. An error is one line with the reason; the old files then
     /// stay in use.
     pub fn reload_tls(&self) -> Option<Result<(), String>> {
-        let done = self.tls.as_ref()?.reload();
+        let acceptors = self.tls.iter().chain(self.native_tls.as_deref());
+        let done = acceptors.map(TlsAcceptor::reload).reduce(Result::and)?;
         if done.is_ok() {
             self.tls_read_s.store(unix_time_s(), Ordering::Relaxed);
         }
@@ -70,7 +89,7 @@ impl Files {
                 Some(Err(why)) => tracing::error!("SIGHUP: cannot reload {what}, keeping the old one: {why}"),
             }
         }
-        if self.auth.is_none() && self.tls.is_none() {
+        if self.auth.is_none() && self.native_tls.is_none() {
             tracing::info!("SIGHUP: no file to reload");
         }
     }

@@ -18,7 +18,7 @@ pub use activation::inherited;
 pub use args::{OpsArgs, OpsSettings};
 pub use files::Files;
 pub use signals::{Signal, Signals};
-pub use tls::Words as TlsWords;
+pub use tls::{Words as TlsWords, options_of as tls_options};
 pub use user::group_id;
 
 use crate::admin::{Admin, Stopper};

@@ -1,7 +1,7 @@
 //! `-Z` and memcached's `-o ssl_*`.
 
 use crate::exit::{self, Failure};
-use drover_net::{ClientCertificates, TlsOptions};
+use drover_tls::{ClientCertificates, TlsOptions};
 use std::path::PathBuf;
 
 /// TLS options of `-o`: names and values.
@@ -41,6 +41,22 @@ pub fn options(enabled: bool, words: &Words) -> Result<Option<TlsOptions>, Failu
         }
         true => Ok(Some(options)),
     }
+}
+
+/// The options among the words of another command's `-o`, which has no others; `None` without `-Z`.
+///
+/// # Errors
+/// As [`options`].
+pub fn options_of(enabled: bool, list: &[String]) -> Result<Option<TlsOptions>, Failure> {
+    let words = list
+        .iter()
+        .map(|word| word.trim())
+        .filter(|word| !word.is_empty());
+    let words = words.map(|word| word.split_once('=').unwrap_or((word, "")));
+    let words: Words = words
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    options(enabled, &words)
 }
 
 /// Encrypted bytes buffered for a slow client: memcached's buffer, one record.

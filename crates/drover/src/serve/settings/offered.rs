@@ -97,18 +97,40 @@ fn refuse_own_items(settings: &Settings) -> Result<(), Failure> {
 }
 
 /// # Errors
+/// A setting says how a gateway reaches the server of its items, and this is none.
+fn refuse_ways_of_gateways(settings: &Settings) -> Result<(), Failure> {
+    let mut rows = settings.rows.iter();
+    let is_said = |origin| matches!(origin, Origin::CommandLine | Origin::File);
+    match rows.find(|row| is_said(row.origin) && row.name.starts_with("connect-tls-")) {
+        None => Ok(()),
+        Some(row) => {
+            let text = format!(
+                "--{} {}: only a gateway (--connect, --pool) connects to another server ({})",
+                row.name, row.value, row.origin
+            );
+            Err(Failure::new(exit::USAGE, text))
+        }
+    }
+}
+
+/// # Errors
 /// The first explicit setting that does not apply to the system, or to a gateway.
 pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failure> {
     if settings.service.is_gateway() {
         return refuse_own_items(settings);
     }
+    refuse_ways_of_gateways(settings)?;
     let system = settings.service.system.value;
     for row in &settings.rows {
         let (name, value, origin) = (row.name, &row.value, row.origin);
         let is_said = matches!(origin, Origin::CommandLine | Origin::File);
         let reason = row.needs.and_then(|feature| feature.refusal(&system.offers));
-        // Port 0 is no request for memcached.
-        let is_harmless = name == "port" && value == "0";
+        // Port 0 is no request for memcached, and certificates are those of native clients, too.
+        let is_harmless = match name {
+            "port" => value == "0",
+            "idle_timeout" | "maxconns_fast" => settings.extended.value.is_about_tls_alone(),
+            _ => false,
+        };
         if let (true, false, Some(why)) = (is_said, is_harmless, reason) {
             let flag = match name {
                 "idle_timeout" | "maxconns_fast" => "-o".to_string(),

@@ -50,7 +50,8 @@ flags! {
     #[arg(long = "listen", short = 'l', value_name = "ADDR", value_delimiter = ',')]
     listen: Vec<String> = list(vec!["127.0.0.1".to_string()]).needs(Memcached);
 
-    /// Additional control channel for native clients: tcp://host:port or unix:/path.sock
+    /// Additional control channel for native clients: tcp://host:port (notls:tcp://host:port without TLS) or
+    /// unix:/path.sock
     #[arg(long = "control-listen", value_name = "ADDR", value_delimiter = ',')]
     control_listen: Vec<String> = list(Vec::new());
 

@@ -23,11 +23,15 @@ pub struct Peers {
     /// Connections that ended and are not yet reported.
     ended: VecDeque<(ConnId, Peer, ControlError)>,
     live: usize,
+    /// Number of connections so far.
+    arrivals: u64,
 }
 
 #[derive(Debug)]
 struct PeerSlot {
     generation: u32,
+    /// Number of the connection, in the order of arrival.
+    arrival: u64,
     stream: Option<ControlStream>,
 }
 
@@ -130,13 +134,16 @@ impl Peers {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(PeerSlot {
                 generation: 0,
+                arrival: 0,
                 stream: None,
             });
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
+        slot.arrival = self.arrivals;
         slot.stream = Some(stream);
+        self.arrivals += 1;
         self.live += 1;
         ConnId {
             index,
@@ -162,10 +169,10 @@ impl Peers {
     /// The connection that has longest not proved who it is.
     pub(super) fn longest_unproven(&self) -> Option<ConnId> {
         let unproven = |(index, slot): (usize, &PeerSlot)| {
-            let number = slot.stream.as_ref()?.unproven()?;
+            slot.stream.as_ref().filter(|stream| stream.is_unproven())?;
             let generation = slot.generation;
             let index = index as u32;
-            Some((number, ConnId { index, generation }))
+            Some((slot.arrival, ConnId { index, generation }))
         };
         let all = self.slots.iter().enumerate().filter_map(unproven);
         all.min().map(|(_, conn)| conn)

@@ -76,8 +76,6 @@ pub struct Guard {
     users: Arc<dyn Users>,
     failures: AtomicU64,
     records: Mutex<Vec<Record>>,
-    /// Number of connections that were told to prove themselves, so that the oldest is known.
-    arrivals: AtomicU64,
 }
 
 impl std::fmt::Debug for Guard {
@@ -95,7 +93,6 @@ impl Guard {
             users,
             failures: AtomicU64::new(0),
             records: Mutex::default(),
-            arrivals: AtomicU64::new(0),
         })
     }
 
@@ -128,11 +125,6 @@ impl Guard {
 
     pub(crate) fn each_secret(&self, user: &[u8], found: &mut dyn FnMut(&[u8])) {
         self.users.each_secret(user, found);
-    }
-
-    /// Number of a connection, in the order of arrival.
-    pub(super) fn arrive(&self) -> u64 {
-        self.arrivals.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Time from which on a secret of `caller` may be looked at; `now` for most callers.

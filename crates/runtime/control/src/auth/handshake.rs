@@ -3,6 +3,7 @@
 use super::{Caller, Credentials, Guard, USER_BYTES_MAX};
 use crate::{Bytes, Frame, Message, Peer, ShortBytes, Writer, kind};
 use drover_base::Ns;
+use drover_tls::CHANNEL_BINDING_BYTES;
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ const NONCE_BYTES: usize = 32;
 const PROOF_BYTES: usize = 32;
 /// Name of the protocol, which every proof covers: other protocols with the same secret have other proofs.
 const PROTOCOL: &[u8] = b"drover control channel, HMAC-SHA-256, version 1";
+/// Its name where the proofs also cover the channel's binding, which follows. Neither name begins the bytes of the other.
+const BOUND_PROTOCOL: &[u8] = b"drover control channel, HMAC-SHA-256, version 1, bound to TLS";
 /// Time for the whole handshake, at the server.
 const PATIENCE: Ns = Ns::from_s(5);
 
@@ -23,6 +26,8 @@ const LATE: &str = "the handshake took too long";
 const MALFORMED: &str = "malformed message of the handshake";
 
 type Nonce = [u8; NONCE_BYTES];
+/// What names a TLS channel to its two ends.
+type Binding = [u8; CHANNEL_BINDING_BYTES];
 
 /// Message that begins the handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,13 +95,20 @@ struct Transcript {
     user: Vec<u8>,
     client: Nonce,
     server: Nonce,
+    /// `None` without TLS.
+    binding: Option<Binding>,
 }
 
 impl Transcript {
     /// The bytes that the proof of this role covers. The parts of variable length stand last, so no two transcripts
     /// give the same bytes.
     fn bytes(&self, role: u8) -> Vec<u8> {
-        [PROTOCOL, &[role], &self.client, &self.server, &self.user].concat()
+        let (protocol, binding) = match &self.binding {
+            None => (PROTOCOL, &[][..]),
+            Some(binding) => (BOUND_PROTOCOL, &binding[..]),
+        };
+        let role = [role];
+        [protocol, &role, binding, &self.client, &self.server, &self.user].concat()
     }
 
     fn proof(&self, role: u8, secret: &[u8]) -> Vec<u8> {
@@ -129,6 +141,7 @@ impl Prover {
             user: credentials.user().to_vec(),
             client: nonce(),
             server: [0; NONCE_BYTES],
+            binding: None,
         };
         let hello = frame(&AuthHello {
             user: transcript.user.clone(),
@@ -140,6 +153,11 @@ impl Prover {
             is_challenged: false,
         };
         (prover, hello)
+    }
+
+    /// Makes later proofs good for the channel of this binding only.
+    pub(crate) fn bind(&mut self, binding: Option<Binding>) {
+        self.transcript.binding = binding;
     }
 
     /// Takes a frame of the server.
@@ -166,8 +184,8 @@ impl Prover {
 pub(crate) struct Gate {
     guard: Arc<Guard>,
     caller: Caller,
-    /// Number in the order of arrival.
-    number: u64,
+    /// `None` without TLS.
+    binding: Option<Binding>,
     /// End of its patience; `None` before the first look.
     deadline: Option<Ns>,
     state: State,
@@ -192,17 +210,17 @@ impl Gate {
     /// A gate for a connection of `peer`.
     pub(crate) fn new(guard: Arc<Guard>, peer: Peer) -> Gate {
         Gate {
-            number: guard.arrive(),
             guard,
             caller: Caller::of(peer),
+            binding: None,
             deadline: None,
             state: State::New,
         }
     }
 
-    /// Number of the connection, in the order of arrival.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
+    /// Takes proofs only that were made for the channel of this binding.
+    pub(crate) fn bind(&mut self, binding: Option<Binding>) {
+        self.binding = binding;
     }
 
     /// Takes a frame of the client.
@@ -220,6 +238,7 @@ impl Gate {
                     user: hello.user,
                     client,
                     server: nonce(),
+                    binding: self.binding,
                 };
                 let challenge = frame(&AuthChallenge {
                     nonce: transcript.server.to_vec(),

@@ -11,7 +11,8 @@
 //! Both HMACs (SHA-256) are keyed with the secret and cover the name of the protocol, the prover's role, both nonces and
 //! the user. A nonce is 32 random bytes that are used once, so a replayed message proves nothing; the role in the HMAC
 //! keeps one end from returning the other's proof. Frames of the application wait at each end until the other has
-//! proved itself. What follows is neither encrypted nor signed: that is the network's business, or TLS's.
+//! proved itself. What follows is neither encrypted nor signed: that is the network's business, or TLS's. Over TLS the
+//! HMACs also cover the channel's binding [RFC9266], so somebody who ends the TLS of both ends cannot pass them on.
 
 mod guard;
 mod handshake;

@@ -75,14 +75,20 @@ impl Bed {
         self.server.turn(self.ctx.cpu(), Ns::ZERO);
     }
 
+    /// A turn that waits a little for sockets.
+    pub fn waiting_turn(&mut self) {
+        self.server.turn(self.ctx.cpu(), Ns::from_ms(10));
+    }
+
+    /// Why connections have ended since the last call.
+    pub fn ends(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.server.parts().0.ends)
+    }
+
     pub fn client(&mut self) -> ControlStream {
         let (client, server) = ControlStream::pair();
         let _ = self.server.adopt(server);
         client
-    }
-
-    fn ends(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.server.parts().0.ends)
     }
 }
 

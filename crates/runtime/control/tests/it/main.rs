@@ -5,3 +5,6 @@ mod control_channel;
 mod control_frames;
 mod guard;
 mod out_of_descriptors;
+mod tls;
+mod tls_hostile;
+mod tls_link;
