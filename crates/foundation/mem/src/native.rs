@@ -73,6 +73,10 @@ impl Cpu for NativeCpu {
     fn random(&self) -> u64 {
         self.rng.borrow_mut().next_u64()
     }
+
+    fn secret(&self) -> u64 {
+        entropy()
+    }
 }
 
 /// 64 unpredictable bits from the system's random source, for secrets and fresh seeds. Costs one system call.
