@@ -56,18 +56,35 @@ impl<C: Cipher> Cmac<C> {
         }
         let last = match rest.try_into() {
             Ok(block) => u128::from_le_bytes(block) ^ self.whole,
-            Err(_) => padded(rest) ^ self.padded,
+            Err(_) => padded(message, rest) ^ self.padded,
         };
         self.cipher.encrypt(state ^ last)
     }
 }
 
-/// The block of fewer than 16 bytes, with 0x80 and zeros behind them.
-fn padded(bytes: &[u8]) -> u128 {
-    let mut block = [0; BLOCK_BYTES];
-    block[..bytes.len()].copy_from_slice(bytes);
-    block[bytes.len()] = 0x80;
-    u128::from_le_bytes(block)
+/// The block of `rest`, the fewer than 16 bytes with which `message` ends, with 0x80 and zeros behind them. Assembled in
+/// registers: from a copy in memory, the processor could not forward what was stored in pieces.
+fn padded(message: &[u8], rest: &[u8]) -> u128 {
+    let bits = 8 * rest.len();
+    let bytes = match message.last_chunk() {
+        Some(end) => u128::from_le_bytes(*end) >> (128 - bits),
+        None => short(rest),
+    };
+    bytes | 0x80 << bits
+}
+
+/// Fewer than 16 bytes as a number, from two loads that may overlap.
+fn short(bytes: &[u8]) -> u128 {
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let [first, last] = [first, last].map(|word| u128::from(u64::from_le_bytes(*word)));
+        return first | last << (8 * (bytes.len() - 8));
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let [first, last] = [first, last].map(|word| u128::from(u32::from_le_bytes(*word)));
+        return first | last << (8 * (bytes.len() - 4));
+    }
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, &byte| number << 8 | u128::from(byte))
 }
 
 /// Twice the element, whose first byte has the highest powers.
