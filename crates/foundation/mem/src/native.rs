@@ -149,6 +149,14 @@ pub(crate) fn monotonic_ns() -> u64 {
 mod tests {
     use super::*;
 
+    /// Servers draw the seeds of their hashes from cores that may have equal seeds.
+    #[test]
+    fn secrets_do_not_follow_from_the_seed() {
+        let secret = || NativeCpu::new(0).secret();
+        assert!((0..8).any(|_| secret() != secret()));
+        assert_eq!(NativeCpu::new(0).random(), NativeCpu::new(0).random());
+    }
+
     #[test]
     fn time_passes_between_refreshes_only() {
         let cpu = NativeCpu::new(1);
