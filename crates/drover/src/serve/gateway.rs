@@ -10,7 +10,7 @@ use super::worker::{Worker, WorkerStart};
 use crate::admin::{AskDevice, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
 use crate::auth;
 use crate::exit::{self, Failure};
-use drover_base::{Cpu, HashSeed, Ns};
+use drover_base::{Cpu, HashKind, HashSeed, Ns};
 use drover_client::{Fabric, Service as Remote};
 use drover_control::{ControlAddr, ControlListener};
 use drover_gateway::{Backend, OnContext, refusals};
@@ -197,7 +197,7 @@ impl Gateways {
         let memcached = Memcached::new(
             settings,
             files,
-            HashSeed::new(cpu.random(), cpu.random()),
+            HashSeed::drawn(HashKind::default(), &cpu),
             (now_unix_s, 0),
             Items::Elsewhere {
                 info,

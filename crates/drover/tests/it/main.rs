@@ -10,6 +10,7 @@ mod doors;
 mod figure;
 mod gateway;
 mod guarded;
+mod hash;
 mod history;
 mod lives;
 mod memcached;

@@ -47,9 +47,10 @@ fn with_memory_file() -> String {
 }
 
 /// Settings of a service with items of its own, which mean nothing to a gateway.
-const OWN_ITEMS: [&str; 16] = [
+const OWN_ITEMS: [&str; 17] = [
     "system",
     "fabric",
+    "hash",
     "control-listen",
     "memory-limit",
     "eviction",
