@@ -6,7 +6,13 @@ use crate::steps::Steps;
 use std::process::Command;
 
 /// Crates that run under Miri.
-const CRATES: &[&str] = &["drover-base", "drover-mem", "drover-index", "drover-store"];
+const CRATES: &[&str] = &[
+    "drover-aes",
+    "drover-base",
+    "drover-mem",
+    "drover-index",
+    "drover-store",
+];
 /// Uses the system's real files and clocks; every pointer must come from the mapping that it points into.
 const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-strict-provenance";
 /// Command that installs it.

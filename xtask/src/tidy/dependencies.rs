@@ -131,7 +131,8 @@ fn forbidden(from: &str, to: &str) -> Option<String> {
         ));
     }
     let floor: Option<&[&str]> = match from {
-        "base" => Some(&[]),
+        "aes" => Some(&[]),
+        "base" => Some(&["aes"]),
         "mem" => Some(&["base"]),
         "verbs" | "index" => Some(&["base", "mem"]),
         "store" => Some(&["base", "mem", "index"]),

@@ -246,6 +246,7 @@ fn server_plan<T: SystemTable>(args: &Args, system: T, plan: &Plan) -> Result<Se
         key_bytes: plan.workload.key_bytes,
         window: args.load.window,
         value_bytes_max,
+        hash: args.load.hash,
     })
 }
 

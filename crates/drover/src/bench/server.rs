@@ -1,5 +1,6 @@
 //! [`ServerPlan`] and [`ServerProcess`]: the server that a bench starts, of any system, in its own process.
 
+use drover_base::HashKind;
 use drover_bench::{Helper, Table, pin};
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlListener};
@@ -30,6 +31,8 @@ pub struct ServerPlan<T> {
     pub window: usize,
     /// Maximum bytes of a value that the server accepts.
     pub value_bytes_max: usize,
+    /// Hash of the keys.
+    pub hash: HashKind,
 }
 
 impl<T: SystemTable> ServerPlan<T> {
@@ -74,13 +77,18 @@ impl<T: SystemTable> ServerPlan<T> {
             self.window,
             self.value_bytes_max,
         ];
-        let mut all = vec![self.system.to_string(), addr.to_string(), cores];
+        let mut all = vec![
+            self.system.to_string(),
+            addr.to_string(),
+            cores,
+            self.hash.to_string(),
+        ];
         all.extend(numbers.map(|n| n.to_string()));
         all
     }
 
     fn from_arguments(arguments: &[String]) -> Option<(ControlAddr, ServerPlan<T>)> {
-        let [system, addr, cores, numbers @ ..] = arguments else {
+        let [system, addr, cores, hash, numbers @ ..] = arguments else {
             return None;
         };
         let numbers = numbers
@@ -97,6 +105,7 @@ impl<T: SystemTable> ServerPlan<T> {
             key_bytes,
             window,
             value_bytes_max,
+            hash: hash.parse().ok()?,
         };
         Some((addr.parse().ok()?, plan))
     }
@@ -286,7 +295,8 @@ impl<P: Provider<Cpu = NativeCpu>, T: SystemTable> SystemJob for Start<'_, P, T>
     type Answer = Result<Box<dyn Service>, StartError>;
 
     fn run<S: System>(self) -> Self::Answer {
-        let plan = planned::<S>(&self.plan.sizes());
+        let mut plan = planned::<S>(&self.plan.sizes());
+        *S::hash(&mut plan) = self.plan.hash;
         S::start::<P>(self.device, &plan, vec![self.listener], pin_to(self.plan.cores))
     }
 }
@@ -331,6 +341,7 @@ mod tests {
             key_bytes: 16,
             window: 16,
             value_bytes_max: 32,
+            hash: HashKind::Xxh3,
         };
         let addr: ControlAddr = "shm:x".parse().expect("an address");
         let (there, back) = ServerPlan::<System>::from_arguments(&plan.arguments(&addr)).expect("arguments");

@@ -5,7 +5,7 @@ use super::check::{self, CheckArgs};
 use crate::exit::{self, Failure};
 use crate::pool::tables::POOL_KIND;
 use clap::Subcommand;
-use drover_base::{Cpu, Ns};
+use drover_base::{Cpu, HashKind, Ns};
 use drover_control::Dial;
 use drover_mem::NativeCpu;
 use drover_memnode::{
@@ -31,6 +31,10 @@ enum PoolCommand {
         /// writes are refused then
         #[arg(long)]
         evict: bool,
+        /// Hash that places keys: aes, which no choice of keys floods; or xxh3, without that promise, for processors that
+        /// have no instructions for AES. All processes of the pool follow it [default: aes]
+        #[arg(long, value_name = "NAME")]
+        hash: Option<HashKind>,
         #[command(flatten)]
         nodes: NodesArgs,
     },
@@ -69,7 +73,12 @@ fn client(text: &str) -> Result<ClientId, String> {
 
 pub(super) fn run(args: &PoolArgs) -> Result<ExitCode, Failure> {
     let done = match &args.command {
-        PoolCommand::Create { system, evict, nodes } => create(nodes, *system, *evict),
+        PoolCommand::Create {
+            system,
+            evict,
+            hash,
+            nodes,
+        } => create(nodes, *system, *evict, *hash),
         PoolCommand::Status { nodes } => nodes.show(),
         PoolCommand::Fence { client, nodes } => {
             let client = *client;
@@ -83,15 +92,19 @@ pub(super) fn run(args: &PoolArgs) -> Result<ExitCode, Failure> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-fn create(nodes: &NodesArgs, system: PoolKind, evict: bool) -> Result<(), Failure> {
-    if evict && system != POOL_KIND {
-        let why = format!("--evict: not in a pool of kind {system}");
+fn create(nodes: &NodesArgs, system: PoolKind, evict: bool, hash: Option<HashKind>) -> Result<(), Failure> {
+    let about_tables = [("--evict", evict), ("--hash", hash.is_some())];
+    if let Some((flag, _)) = about_tables
+        .iter()
+        .find(|(_, is_given)| *is_given && system != POOL_KIND)
+    {
+        let why = format!("{flag}: not in a pool of kind {system}");
         return Err(Failure::new(exit::USAGE, why));
     }
-    let pool = NativeCpu::new(drover_mem::entropy()).random().max(1);
+    let pool = NativeCpu::new(0).secret().max(1);
     nodes.ask(system, Order::Create { pool })?;
     if system == POOL_KIND {
-        check::create_tables(nodes, evict)?;
+        check::create_tables(nodes, evict, hash.unwrap_or_default())?;
     }
     nodes.show()
 }

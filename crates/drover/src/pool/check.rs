@@ -4,7 +4,7 @@ use super::NodesArgs;
 use super::process::{Entered, Work, work_in_pool};
 use crate::exit::{self, Failure};
 use crate::pool::tables::{POOL_KIND, Race, RaceError, TableHeader};
-use drover_base::{Cpu, HashSeed, Ns};
+use drover_base::{HashKind, HashSeed, Ns};
 use drover_mem::NativeCpu;
 use drover_memnode::recovery::{Recovery, RecoveryOptions, Repair, recover};
 use drover_memnode::{Addr, ClientId, MemoryError, Nodes, PoolKind};
@@ -213,10 +213,9 @@ impl<P: Provider> Repair<P> for Counting<P> {
     }
 }
 
-/// Creates empty tables at all nodes; `evicts`: those of a cache.
-pub(super) fn create_tables(nodes: &NodesArgs, evicts: bool) -> Result<(), Failure> {
-    let cpu = NativeCpu::new(drover_mem::entropy());
-    let seed = HashSeed::new(cpu.random(), cpu.random());
+/// Creates empty tables at all nodes, whose keys are hashed by `hash`; `evicts`: those of a cache.
+pub(super) fn create_tables(nodes: &NodesArgs, evicts: bool, hash: HashKind) -> Result<(), Failure> {
+    let seed = HashSeed::drawn(hash, &NativeCpu::new(0));
     let header = TableHeader {
         evicts,
         ..TableHeader::usual(seed)

@@ -11,7 +11,7 @@ use crate::access::over_tls;
 use crate::admin::{AskDevice, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
 use crate::auth;
 use crate::exit::{self, Failure};
-use drover_base::{Cpu, HashSeed, Ns};
+use drover_base::{Cpu, HashKind, HashSeed, Ns};
 use drover_client::{Fabric, Service as Remote};
 use drover_control::{ControlAddr, ControlListener};
 use drover_gateway::{Backend, OnContext, refusals};
@@ -199,7 +199,7 @@ impl Gateways {
         let memcached = Memcached::new(
             settings,
             files,
-            HashSeed::new(cpu.random(), cpu.random()),
+            HashSeed::drawn(HashKind::default(), &cpu),
             (now_unix_s, 0),
             Items::Elsewhere {
                 info,

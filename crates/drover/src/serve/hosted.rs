@@ -97,7 +97,7 @@ impl<S: HostingSystem> Hosted<'_, S> {
         let context = device
             .context()
             .map_err(|error| Failure::new(exit::OS_ERROR, format!("hash seed: {error}")))?;
-        let seed = HashSeed::new(context.cpu().random(), context.cpu().random());
+        let seed = HashSeed::drawn(settings.service.hash.value, context.cpu());
         let now_unix_s = unix_time_s();
         let mut hosting = Hosting {
             hash_seed: Some(seed),

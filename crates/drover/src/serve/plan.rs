@@ -52,6 +52,7 @@ pub fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, NoPlan> {
         transfer: workers.transfer.value,
     };
     S::set_policy(&mut plan, &policy);
+    *S::hash(&mut plan) = settings.service.hash.value;
     Ok(plan)
 }
 

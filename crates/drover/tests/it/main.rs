@@ -11,6 +11,7 @@ mod figure;
 mod from_memcached;
 mod gateway;
 mod guarded;
+mod hash;
 mod history;
 mod lives;
 mod memcached;

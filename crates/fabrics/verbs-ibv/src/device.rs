@@ -26,8 +26,8 @@ pub struct IbvOptions {
     /// Device, port and address that must be used. What it leaves open is chosen as [`choose`](crate::choose) says.
     pub wish: Wish,
     /// Seed of the random numbers of the device's contexts (`ctx.cpu().random()`). Each context has a stream of its
-    /// own, which depends on this seed and on how many contexts the device opened before. Servers draw their epoch and
-    /// the secret of their hash from these streams, so the default is unpredictable.
+    /// own, which depends on this seed and on how many contexts the device opened before. Servers draw their epoch
+    /// from these streams, so the default is unpredictable.
     pub seed: u64,
     /// RC: time without an answer after which a request is retransmitted, as a code of verbs: 4.096 us times 2 to this
     /// power; 0 waits for ever. More than 31 counts as 31.

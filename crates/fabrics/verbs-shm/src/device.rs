@@ -16,8 +16,8 @@ use std::sync::atomic::AtomicU64;
 #[non_exhaustive]
 pub struct ShmOptions {
     /// Seed of the random streams of its contexts' cores. Each context has a stream of its own, which depends on this
-    /// seed and on how many contexts the device opened before. Servers draw their epoch and the secret of
-    /// their hash from these streams, so the default is unpredictable.
+    /// seed and on how many contexts the device opened before. Servers draw their epoch from these
+    /// streams, so the default is unpredictable.
     pub seed: u64,
     /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline; zero never sleeps.
     /// Default: one second. Bounds the delay that a hostile peer, which shares our bell page, can cause.

@@ -104,6 +104,12 @@ pub trait Cpu {
 
     /// 64 random bits, the next of this core's seeded stream.
     fn random(&self) -> u64;
+
+    /// 64 bits of a secret, which nobody can compute from others: on hardware from the system's randomness, one system
+    /// call; in simulations the next of the seeded stream.
+    fn secret(&self) -> u64 {
+        self.random()
+    }
 }
 
 /// A `Cpu` on which work takes no time, for filling servers before they run. Its clock always shows 0, and every random

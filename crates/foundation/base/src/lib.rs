@@ -44,7 +44,7 @@ pub use cpu::{Cost, Cpu, Line, LockId, TimelessCpu, Work};
 pub use crc32c::{crc32c, crc32c_append};
 pub use crc64::{Crc64, crc64};
 pub use durations::{Durations, Spread};
-pub use hash::{HashSeed, KeyHash, KeyHasher, key_words};
+pub use hash::{HashKind, HashSeed, KeyHash, KeyHasher, key_words};
 pub use rng::{Rng, mix};
 pub use time::Ns;
 pub use zipf::Zipf;

@@ -42,9 +42,9 @@ impl Secret {
         }
     }
 
-    /// The hash of 16 bytes, given as two little-endian words. Returns the low and the high half.
+    /// The hash of 16 bytes, given as two little-endian words.
     #[inline(always)]
-    pub(crate) fn of_words(&self, [first, last]: [u64; 2]) -> (u64, u64) {
+    pub(crate) fn of_words(&self, [first, last]: [u64; 2]) -> u128 {
         let product = u128::from(first ^ last ^ self.flip_low) * u128::from(PRIME64_1);
         let last = last ^ self.flip_high;
         let high = ((product >> 64) as u64)
@@ -53,13 +53,12 @@ impl Secret {
         let low = (product as u64).wrapping_add(15 << 54) ^ high.swap_bytes();
         let product = u128::from(low) * u128::from(PRIME64_2);
         let high = ((product >> 64) as u64).wrapping_add(high.wrapping_mul(PRIME64_2));
-        (avalanche(product as u64), avalanche(high))
+        u128::from(avalanche(high)) << 64 | u128::from(avalanche(product as u64))
     }
 
-    /// The hash of any bytes: low and high half.
-    pub(crate) fn of(&self, bytes: &[u8]) -> (u64, u64) {
-        let hash = XxHash3_128::oneshot_with_secret(&self.bytes, bytes).expect("a secret of the usual size");
-        (hash as u64, (hash >> 64) as u64)
+    /// The hash of any bytes.
+    pub(crate) fn of(&self, bytes: &[u8]) -> u128 {
+        XxHash3_128::oneshot_with_secret(&self.bytes, bytes).expect("a secret of the usual size")
     }
 }
 

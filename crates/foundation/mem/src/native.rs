@@ -73,6 +73,10 @@ impl Cpu for NativeCpu {
     fn random(&self) -> u64 {
         self.rng.borrow_mut().next_u64()
     }
+
+    fn secret(&self) -> u64 {
+        entropy()
+    }
 }
 
 /// 64 unpredictable bits from the system's random source, for secrets and fresh seeds. Costs one system call.
@@ -144,6 +148,14 @@ pub(crate) fn monotonic_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Servers draw the seeds of their hashes from cores that may have equal seeds.
+    #[test]
+    fn secrets_do_not_follow_from_the_seed() {
+        let secret = || NativeCpu::new(0).secret();
+        assert!((0..8).any(|_| secret() != secret()));
+        assert_eq!(NativeCpu::new(0).random(), NativeCpu::new(0).random());
+    }
 
     #[test]
     fn time_passes_between_refreshes_only() {

@@ -4,7 +4,7 @@
 //! `encode` and `decode` like those of [`Field`].
 
 use super::{DecodeError, Reader, Writer};
-use drover_base::HashSeed;
+use drover_base::{HashKind, HashSeed};
 use drover_verbs::Export;
 
 /// A value that is encoded as part of a message.
@@ -56,15 +56,18 @@ impl Field for Export {
     }
 }
 
-/// Encoded as the two halves of the seed, one `u64` each.
+/// Encoded as the [number](HashKind::number) of the hash, a `u8`, and the two halves of the seed, one `u64` each. A client
+/// that does not know the hash refuses the message.
 impl Field for HashSeed {
     fn encode(&self, to: &mut Writer) {
         let (k0, k1) = self.halves();
-        to.u64(k0).u64(k1);
+        to.u8(self.kind().number()).u64(k0).u64(k1);
     }
 
     fn decode(from: &mut Reader<'_>, _: &'static str) -> Result<HashSeed, DecodeError> {
-        Ok(HashSeed::new(from.u64()?, from.u64()?))
+        let (field, value) = ("kind of the key hash", from.u8()?.into());
+        let kind = HashKind::from_number(value).ok_or(DecodeError::Value { field, value })?;
+        Ok(HashSeed::of(kind, from.u64()?, from.u64()?))
     }
 }
 
@@ -206,4 +209,26 @@ macro_rules! messages {
             }
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(body: &[u8]) -> Result<HashSeed, DecodeError> {
+        HashSeed::decode(&mut Reader::new(body, &[]), "seed")
+    }
+
+    #[test]
+    fn a_seed_arrives_with_its_kind_and_an_unknown_kind_is_refused() {
+        for kind in HashKind::ALL {
+            let seed = HashSeed::of(kind, 5, u64::MAX);
+            let mut to = Writer::new();
+            seed.encode(&mut to);
+            let (body, _) = to.into_parts();
+            assert_eq!((body.len(), decode(&body)), (17, Ok(seed)));
+        }
+        let unknown = decode(&[2; 17]).expect_err("there is no such hash").to_string();
+        assert_eq!(unknown, "kind of the key hash cannot be 2");
+    }
 }

@@ -6,7 +6,7 @@
 //! `ask` (all that the connection's core does before a request leaves or its reply is written), `serve` (the other core's
 //! part) and `fill` (when the reply arrives). Keys are 16 bytes, values 32.
 
-use drover_base::{HashSeed, KeyHash};
+use drover_base::{HashKind, HashSeed, KeyHash};
 use drover_mem::{NativeCpu, PageWish};
 use drover_memcached::{Core, Executor, NoHooks, Receiver, Rings, Server, Session, Settings};
 use drover_net::{Output, PendingReply, Protocol};
@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 
 const KEYS: usize = 4096;
-const SEED: HashSeed = HashSeed::new(1, 2);
+const SEED: HashSeed = HashSeed::of(HashKind::Aes, 1, 2);
 
 struct Site<S: Sharing> {
     partition: Partition<S>,

@@ -180,7 +180,9 @@ fn settings<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines
     lines.add("lru_crawler", "no");
     lines.add("flush_enabled", yes_no(settings.commands.flush));
     lines.add("dump_enabled", yes_no(settings.commands.dump));
-    lines.add("hash_algorithm", "xxh3");
+    if settings.gateway.is_none() {
+        lines.add("hash_algorithm", executor.server.hasher.kind());
+    }
     lines.add("lru_maintainer_thread", "no");
     lines.add("lru_segmented", "no");
     lines.add("idle_timeout", settings.sockets.idle_timeout_s);

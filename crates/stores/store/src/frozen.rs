@@ -6,6 +6,7 @@
 
 use crate::item::Head;
 use crate::queue::Queue;
+use drover_base::HashKind;
 use drover_index::{STORE_SLOTS, Slot};
 use drover_mem::{BoundedRegion, MaskedRef};
 use std::sync::atomic::Ordering;
@@ -29,6 +30,14 @@ pub enum Doubt {
         was: u64,
         /// Value of the setting that is wanted now.
         is: u64,
+    },
+    /// The file's keys are hashed by another hash than the one wanted.
+    #[error("its keys were hashed with {was}, not with {is}")]
+    Hash {
+        /// Hash of the keys in the file.
+        was: HashKind,
+        /// Hash that is wanted now.
+        is: HashKind,
     },
     /// The file's keys are hashed under another seed than the one required. (Seeds are secret, so it shows neither.)
     #[error("its keys were hashed under another seed")]

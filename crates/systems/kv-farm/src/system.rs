@@ -3,7 +3,7 @@
 use crate::client::{ClientOptions, FarmClient};
 use crate::logic::Miss;
 use crate::server::{ITEM_BYTES_MAX, Server, ServerOptions};
-use drover_base::HashSeed;
+use drover_base::{HashKind, HashSeed};
 use drover_control::{ControlListener, Dial};
 use drover_index::hopscotch::{SlotKind, item_bytes};
 use drover_kv::{
@@ -86,6 +86,10 @@ impl System for Farm {
 
     fn item_bytes_max(plan: &mut ShardPlan) -> (usize, &mut usize) {
         (plan.record_bytes / 2, &mut plan.item_bytes_max)
+    }
+
+    fn hash(plan: &mut ShardPlan) -> &mut HashKind {
+        &mut plan.table.hash
     }
 
     fn footprint(plan: &ShardPlan) -> [usize; 2] {

@@ -5,7 +5,7 @@
 //! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits. `paper-`: the
 //! paper's format, each request posted by itself.
 
-use drover_base::{Actor, Cpu, HashSeed};
+use drover_base::{Actor, Cpu, HashKind, HashSeed};
 use drover_control::LocalListener;
 use drover_kv::{Completion, KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient, Keyed, Paper, RequestFormat};
@@ -128,8 +128,9 @@ fn server_options() -> ServerOptions {
             ..PartitionOptions::default()
         },
         identity: IdentityOptions {
-            hash_seed: Some(HashSeed::new(1, 2)),
+            hash_seed: Some(HashSeed::of(HashKind::Aes, 1, 2)),
             epoch: Some(7),
+            ..IdentityOptions::default()
         },
         ..ServerOptions::default()
     }

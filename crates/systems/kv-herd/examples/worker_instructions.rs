@@ -4,7 +4,7 @@
 //! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys. `paper-`: the paper's format, served
 //! by the paper's pipeline (drained, so that empty polls are not counted) instead of in batches.
 
-use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_base::{Actor, Cpu, HashKind, HashSeed, Ns, Progress};
 use drover_control::ControlStream;
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
 use drover_kv_herd::layout::{Commit, SlotMap, SlotOp, paper};
@@ -19,7 +19,7 @@ use drover_verbs_shm::{Shm, ShmContext, ShmDevice};
 const WINDOW: u64 = 16;
 const KEYS: u64 = 10_000;
 /// Under which the server, too, hashes keys.
-const SEED: HashSeed = HashSeed::new(1, 2);
+const SEED: HashSeed = HashSeed::of(HashKind::Aes, 1, 2);
 const RECV_BYTES: usize = 128;
 
 /// The part that is measured.
@@ -105,7 +105,7 @@ fn run_as<V: Variant>(
         },
         identity: IdentityOptions {
             hash_seed: Some(SEED),
-            epoch: None,
+            ..IdentityOptions::default()
         },
         idle_sweeps: 1,
         ..ServerOptions::default()

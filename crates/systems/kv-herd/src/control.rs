@@ -28,7 +28,7 @@ use drover_verbs::Export;
 /// Version of this protocol. A server refuses clients of any other version with [`ErrorCode::Version`].
 /// 2: byte strings have 32-bit lengths, exports name their descriptors. 3: keys are hashed with XXH3. 4: requests may
 /// have a condition. 5: short chunks; a `GetBulk` of a short value is answered with the value.
-pub const PROTOCOL_VERSION: u16 = 5;
+pub const PROTOCOL_VERSION: u16 = 6;
 /// Name of this system in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "herd";
 /// Kinds of HERD's frames are this plus 1 to 15.

@@ -2,6 +2,7 @@
 
 use crate::client::{ClientOptions, HerdClient, RequestFormat};
 use crate::server::{COUNTERS, ClientLimits, ClockStart, IdentityOptions, ReadByAll, Server, ServerOptions};
+use drover_base::HashKind;
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
     Capacity, Channels, CoActors, ConnectOptions, Facts, Hosting, HostingJob, HostingService, HostingSystem,
@@ -139,6 +140,10 @@ impl System for Herd {
             plan.server.partition.log_bytes / 2,
             &mut plan.server.item_bytes_max,
         )
+    }
+
+    fn hash(plan: &mut HerdPlan) -> &mut HashKind {
+        &mut plan.server.identity.hash
     }
 
     fn footprint(plan: &HerdPlan) -> [usize; 2] {

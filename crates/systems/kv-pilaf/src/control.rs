@@ -19,7 +19,7 @@ pub use drover_one_sided::{Ready, ServerParams, Ticket};
 pub const SYSTEM: &str = "pilaf";
 
 /// Version of these messages and of the layouts; client and server must have the same.
-pub const PROTOCOL_VERSION: u16 = 7;
+pub const PROTOCOL_VERSION: u16 = 8;
 
 /// A client's first message: what it asks for.
 pub type Hello = drover_one_sided::Hello;

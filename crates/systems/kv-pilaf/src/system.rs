@@ -4,7 +4,7 @@ use crate::client::{ClientOptions, PilafClient};
 use crate::layout::record_bytes;
 use crate::logic::Miss;
 use crate::server::{Server, ServerOptions};
-use drover_base::HashSeed;
+use drover_base::{HashKind, HashSeed};
 use drover_control::{ControlListener, Dial};
 use drover_index::cuckoo::RECORD_BYTES_MAX;
 use drover_kv::{
@@ -71,6 +71,10 @@ impl System for Pilaf {
 
     fn item_bytes_max(plan: &mut ShardPlan) -> (usize, &mut usize) {
         (plan.record_bytes / 2, &mut plan.item_bytes_max)
+    }
+
+    fn hash(plan: &mut ShardPlan) -> &mut HashKind {
+        &mut plan.table.hash
     }
 
     fn footprint(plan: &ShardPlan) -> [usize; 2] {

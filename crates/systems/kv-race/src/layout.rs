@@ -13,7 +13,7 @@
 //! | 40 | 8 | magic | `DRVRACE1` |
 //! | 48 | 4 | item bytes max | longest item that clients write: key and value; 0: no limit but that of blocks |
 //! | 52 | 4 | tables | of each node; 0 counts as 1 |
-//! | 56 | 8 | mode | bit 0: clients remove items when memory or a table is full; the others are 0 |
+//! | 56 | 8 | mode | bit 0: clients remove items when memory or a table is full; bit 1: the hash of keys is AES, not XXH3; the others are 0 |
 //! | 64 | 8 each | entries | 2^(depth max) |
 //! | | 8 each | subtable locks | 2^(depth max) |
 //! | | 8 | sweep lock | a [`Lock`](drover_memnode::locks::Lock): who looks for expired items |
@@ -23,7 +23,7 @@
 //!
 //! Little-endian. The client that creates the table writes all of it before it sets the root.
 
-use drover_base::HashSeed;
+use drover_base::{HashKind, HashSeed};
 use drover_index::race::{DEPTH_MAX, ENTRIES_OFFSET, Shape};
 
 /// The root of a node that leads to its first table.
@@ -46,6 +46,8 @@ const MODE_AT: usize = 56;
 
 /// Bit of the mode: clients evict.
 const EVICTS: u64 = 1;
+/// Bit of the mode: the hash of keys is AES. Clients of versions that know XXH3 only refuse a table with the bit.
+const AES: u64 = 2;
 
 /// Bytes behind the locks: sweep lock, time, flushes.
 const TAIL_BYTES: usize = 64;
@@ -114,7 +116,7 @@ impl Flushes {
 /// What does not change as long as a table exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableHeader {
-    /// Seed of the keys' hashes; the same in all tables of a pool.
+    /// Seed and kind of the keys' hashes; the same in all tables of a pool.
     pub seed: HashSeed,
     /// Shape of every subtable.
     pub shape: Shape,
@@ -161,7 +163,12 @@ impl TableHeader {
         put(SHAPE_AT, shape | u64::from(self.depth_max) << 32);
         put(MAGIC_AT, MAGIC);
         put(ITEM_AT, u64::from(self.item_bytes_max));
-        put(MODE_AT, if self.evicts { EVICTS } else { 0 });
+        let evicts = if self.evicts { EVICTS } else { 0 };
+        let hash = match self.seed.kind() {
+            HashKind::Aes => AES,
+            HashKind::Xxh3 => 0,
+        };
+        put(MODE_AT, evicts | hash);
         bytes[TABLES_AT..TABLES_AT + 4].copy_from_slice(&self.tables.to_le_bytes());
         bytes
     }
@@ -174,10 +181,14 @@ impl TableHeader {
         let depth_max = u8::try_from(word(SHAPE_AT) >> 32).ok()?;
         let tables = ((word(TABLES_AT / 8 * 8) >> 32) as u32).max(1);
         let mode = word(MODE_AT);
-        let is_known = word(MAGIC_AT) == MAGIC && mode & !EVICTS == 0;
+        let is_known = word(MAGIC_AT) == MAGIC && mode & !(EVICTS | AES) == 0;
         let is_right = is_known && depth_max <= DEPTH_MAX && tables <= TABLES_MAX;
+        let hash = match mode & AES {
+            0 => HashKind::Xxh3,
+            _ => HashKind::Aes,
+        };
         is_right.then_some(TableHeader {
-            seed: HashSeed::new(word(SEED_AT), word(SEED_AT + 8)),
+            seed: HashSeed::of(hash, word(SEED_AT), word(SEED_AT + 8)),
             shape,
             depth_max,
             item_bytes_max: match word(ITEM_AT) as u32 {
@@ -206,9 +217,21 @@ mod tests {
         };
         let bytes = header.encode();
         assert_eq!(TableHeader::decode(&bytes), Some(header));
+        assert_eq!(bytes[MODE_AT], 1);
         assert_eq!(bytes[24..32], [0, 4, 0, 0, 10, 0, 0, 0]);
         assert_eq!(header.table_bytes(), 64 + 16 * 1024 + 64);
         assert_eq!(header.subtable_lock(1023) + 8, header.tail());
+    }
+
+    /// A table of before there were kinds has no bit of one, and a client of that time refuses one that has.
+    #[test]
+    fn a_table_says_how_its_keys_are_hashed() {
+        for (kind, mode) in [(HashKind::Xxh3, 0), (HashKind::Aes, 2)] {
+            let header = TableHeader::usual(HashSeed::of(kind, 1, 2));
+            let bytes = header.encode();
+            assert_eq!(bytes[MODE_AT], mode);
+            assert_eq!(TableHeader::decode(&bytes), Some(header));
+        }
     }
 
     #[test]
@@ -255,7 +278,7 @@ mod tests {
         };
         assert_eq!(TableHeader::decode(&many.encode()), None);
         let mut other_mode = right.encode();
-        other_mode[MODE_AT] = 2;
+        other_mode[MODE_AT] = 4;
         assert_eq!(TableHeader::decode(&other_mode), None);
     }
 }

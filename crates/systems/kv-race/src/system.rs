@@ -4,6 +4,7 @@ use crate::client::RaceClient;
 use crate::costs::BUDGET;
 use crate::mistake::{Mistake, PLANTED};
 use crate::server::RaceNode;
+use drover_base::HashKind;
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
     Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, OperationOffers, Planted, Policy,
@@ -81,6 +82,10 @@ impl System for RaceSystem {
 
     fn item_bytes_max(plan: &mut ShardPlan) -> (usize, &mut usize) {
         (plan.record_bytes / 2, &mut plan.item_bytes_max)
+    }
+
+    fn hash(plan: &mut ShardPlan) -> &mut HashKind {
+        &mut plan.table.hash
     }
 
     fn footprint(plan: &ShardPlan) -> [usize; 2] {

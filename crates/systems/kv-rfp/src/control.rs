@@ -20,7 +20,7 @@ pub use drover_one_sided::{Ready, ServerParams, Ticket};
 pub type Hello = drover_one_sided::Hello<RfpParams>;
 
 /// Version of these messages and of the layouts; client and server must have the same.
-pub const PROTOCOL_VERSION: u16 = 6;
+pub const PROTOCOL_VERSION: u16 = 7;
 
 /// These systems' own parameters in a client's [`Hello`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

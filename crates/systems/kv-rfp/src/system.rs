@@ -6,7 +6,7 @@ use crate::server::{Server, ServerOptions, ShardStore as _};
 use crate::variant::{
     Flaw, JakiroVariant, MemcachedVariant, ServerReplyFaithfulVariant, ServerReplyVariant, Variant,
 };
-use drover_base::HashSeed;
+use drover_base::{HashKind, HashSeed};
 use drover_control::ControlListener;
 use drover_kv::{
     Capacity, EXTENSION_BYTES, Facts, KEY_BYTES_MAX, MistakenJob, OnCore, Planted, Policy, ResultTransfer,
@@ -77,6 +77,10 @@ impl<V: Variant> System for Rfp<V> {
 
     fn item_bytes_max(plan: &mut ShardPlan) -> (usize, &mut usize) {
         (plan.record_bytes / 2, &mut plan.item_bytes_max)
+    }
+
+    fn hash(plan: &mut ShardPlan) -> &mut HashKind {
+        &mut plan.table.hash
     }
 
     fn footprint(plan: &ShardPlan) -> [usize; 2] {

@@ -13,7 +13,7 @@
 //! second row for the first. FaRM's table does not grow: it has its size from the start.
 
 use crate::{Capacity, KEY_BYTES_MAX, Policy, ResultTransfer, Sizes};
-use drover_base::{Cost, Ns};
+use drover_base::{Cost, HashKind, Ns};
 use drover_mem::PageWish;
 use drover_rt::Idle;
 
@@ -88,6 +88,8 @@ pub struct TablePlan {
     /// Whether a table of `entry_count_max` entries may keep growing into memory of the records that no record has
     /// needed.
     pub grows_into_records: bool,
+    /// Hash of the keys, which chooses a key's shard and its entries.
+    pub hash: HashKind,
 }
 
 impl TablePlan {
@@ -98,6 +100,7 @@ impl TablePlan {
             entry_count,
             entry_count_max: entry_count,
             grows_into_records: false,
+            hash: HashKind::default(),
         }
     }
 
@@ -116,6 +119,7 @@ impl TablePlan {
             entry_count,
             entry_count_max,
             grows_into_records: shape.grows,
+            hash: HashKind::default(),
         }
     }
 

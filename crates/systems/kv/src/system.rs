@@ -5,7 +5,7 @@ use crate::{
     Counter, HostingJob, KEY_BYTES_MAX, ResultTransfer, ServiceClient, ShardedJob, StartError, SteppedJob,
     TableKind,
 };
-use drover_base::Work;
+use drover_base::{HashKind, Work};
 use drover_control::ControlListener;
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
@@ -266,6 +266,9 @@ pub trait System: Send + Sync + 'static {
     /// the plan's current limit on accepted items, which the caller may lower; both in bytes. HERD's limit applies to
     /// the value alone, without key and header.
     fn item_bytes_max(plan: &mut Self::Plan) -> (usize, &mut usize);
+
+    /// The plan's hash of keys, which the caller may change. At first it is the default one.
+    fn hash(plan: &mut Self::Plan) -> &mut HashKind;
 
     /// Bytes of the tables, and bytes of the memory for items, that requests may touch; all shards together. The
     /// benchmarks compute bounds from them; they are not limits.

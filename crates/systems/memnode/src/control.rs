@@ -28,7 +28,7 @@ use drover_verbs::Export;
 pub const SYSTEM: &str = "memory-node";
 
 /// Version of these messages and of the layout.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;
 
 /// The client's first message: what every server of shards is sent. The shard is not looked at.
 pub type Hello = drover_one_sided::Hello<()>;

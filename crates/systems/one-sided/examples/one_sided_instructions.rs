@@ -8,7 +8,7 @@
 //!
 //! Shared memory, one process, one shard, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
 
-use drover_base::{Actor, Cpu, HashSeed, Ns};
+use drover_base::{Actor, Cpu, HashKind, HashSeed, Ns};
 use drover_control::{Dial, LocalListener};
 use drover_kv::{
     Capacity, Channels, Completion, ConnectOptions, FetchChoice, KvClient, Op, Outcome, ServiceClient, Shard,
@@ -125,8 +125,13 @@ impl<S: ShardedSystem> Pair<S> {
         };
         let common = Default::default();
         let open = |index| {
-            let server =
-                <S::Shard<Shm> as Shard<Shm>>::open(&device, &plan, index, HashSeed::new(1, 2), &common);
+            let server = <S::Shard<Shm> as Shard<Shm>>::open(
+                &device,
+                &plan,
+                index,
+                HashSeed::of(HashKind::Aes, 1, 2),
+                &common,
+            );
             let server = server.expect("a server");
             let ctx = server.context();
             (server, ctx)

@@ -3,7 +3,7 @@
 use crate::answers::Reply;
 use crate::reception::{Door, Reception, ask};
 use crate::thread_group::{Hello, ThreadGroup, wait_for_all};
-use drover_base::{Actor, Cpu, HashSeed, Progress};
+use drover_base::{Actor, HashSeed, Progress};
 use drover_control::acceptor::ControlServer;
 use drover_control::{ControlListener, ControlStream};
 use drover_kv::{Facts, OnCore, Service, Shard, ShardPlan, StartError};
@@ -54,8 +54,7 @@ pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
     listeners: Vec<ControlListener>,
     on_core: OnCore,
 ) -> Result<Box<dyn Service>, StartError> {
-    let cpu = NativeCpu::new(0);
-    let seed = HashSeed::new(cpu.random(), cpu.random());
+    let seed = HashSeed::drawn(plan.table.hash, &NativeCpu::new(0));
     let on_core = Arc::new(on_core);
     let common = S::Common::default();
     let mut group = ThreadGroup::new()?;

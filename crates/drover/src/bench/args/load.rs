@@ -1,5 +1,6 @@
 //! How many clients and server cores take part.
 
+use drover_base::HashKind;
 use drover_kv::{FetchObjective, ResultTransfer};
 
 /// Arguments about the number of clients and their requests.
@@ -12,6 +13,9 @@ pub struct LoadArgs {
     /// Server cores, one partition each
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub server_cores: usize,
+    /// Hash that the server places keys by: aes or xxh3
+    #[arg(long, default_value_t = HashKind::default(), value_name = "NAME", conflicts_with = "address")]
+    pub hash: HashKind,
     /// Clients, one thread and core each; with --processes, per process
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub client_cores: usize,

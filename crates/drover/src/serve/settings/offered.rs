@@ -53,6 +53,7 @@ fn with_memory_file() -> String {
 const OWN_ITEMS: [&str; 17] = [
     "system",
     "fabric",
+    "hash",
     "control-listen",
     "memory-limit",
     "eviction",

@@ -1,9 +1,11 @@
 //! Which system is served, and on which fabric.
 
+use super::words::hash_of;
 use super::{Args, flags, optional, or_none, parsed, path};
 use crate::access::connector;
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
+use drover_base::HashKind;
 use drover_control::TlsConnector;
 use drover_kv::Facts;
 use std::path::PathBuf;
@@ -26,6 +28,11 @@ flags! {
     /// notls: exempts from -Z [default: shm:drover]
     #[arg(long = "fabric", value_name = "ADDR")]
     fabric: String = parsed("shm:drover".to_string(), |addr| with_device(addr, device)).show(String::clone);
+
+    /// Hash that places keys: aes, which no choice of keys floods; or xxh3, without that promise, for processors that have no
+    /// instructions for AES [default: aes]
+    #[arg(long = "hash", value_name = "NAME")]
+    hash: String as HashKind = parsed(HashKind::default().to_string(), hash_of).show(HashKind::to_string);
 
     /// Serve the items of another service, which runs at this address: a gateway for memcached clients (see below)
     #[arg(long = "connect", value_name = "ADDR")]

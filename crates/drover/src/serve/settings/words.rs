@@ -2,6 +2,7 @@
 
 use super::or_none;
 use crate::exit::{self, Failure};
+use drover_base::HashKind;
 use drover_kv::ResultTransfer;
 use drover_store::Eviction;
 
@@ -59,6 +60,12 @@ pub(super) fn name_of(eviction: Eviction) -> &'static str {
 pub(super) fn transfer_of(text: String) -> Result<ResultTransfer, Failure> {
     text.parse()
         .map_err(|why| Failure::new(exit::USAGE, format!("--transfer {why}")))
+}
+
+/// Parses the name of a hash of keys.
+pub(super) fn hash_of(text: String) -> Result<HashKind, Failure> {
+    text.parse()
+        .map_err(|why| Failure::new(exit::USAGE, format!("--hash {why}")))
 }
 
 /// Parses a core list: empty (choose), `none`, or a list like `0-2,5`. The result is the core of each of `count`

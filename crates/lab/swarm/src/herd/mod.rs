@@ -117,6 +117,7 @@ fn server_options(options: &Options, start: u64) -> ServerOptions {
         identity: IdentityOptions {
             epoch: Some(start),
             hash_seed: Some(HashSeed::new(options.network.messages.seed, start)),
+            ..IdentityOptions::default()
         },
         replies: ReplyOptions {
             signal_period: server.signal_period,

@@ -54,8 +54,8 @@ enum Part {
 impl WarmFile {
     /// Opens or creates the file at `path` for `partition_count` partitions of `options`, made
     /// [inelastic](PartitionOptions::inelastic). `now_unix_s` is the time in
-    /// seconds since 1970. If the file's contents are kept (a warm start), its seed is too, and equals `fixed_seed` if
-    /// that is given; otherwise the file is emptied, and the seed is `fixed_seed` or else `seed`. Returns the reason
+    /// seconds since 1970. If the file's contents are kept (a warm start), its seed is too, and is of the same kind as
+    /// `seed`, and equals `fixed_seed` if that is given; otherwise the file is emptied, and the seed is `fixed_seed` or else `seed`. Returns the reason
     /// for a cold start, `None` for a warm one.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl WarmFile {
         let left = take_record(&meta)?.and_then(|record| {
             guarded?;
             record.shape.check(&shape)?;
-            check_seed(record.seed, fixed_seed)?;
+            check_seed(record.seed, seed, fixed_seed)?;
             check_len(&file, &shape)?;
             Ok(record)
         });
@@ -240,8 +240,13 @@ fn guard(file: &File) -> io::Result<Result<(), Doubt>> {
     Ok(Err(Doubt::Writable { mode }))
 }
 
-fn check_seed(was: HashSeed, fixed: Option<HashSeed>) -> Result<(), Doubt> {
+fn check_seed(was: HashSeed, new: HashSeed, fixed: Option<HashSeed>) -> Result<(), Doubt> {
+    let (was_kind, is_kind) = (was.kind(), fixed.unwrap_or(new).kind());
     match fixed {
+        _ if was_kind != is_kind => Err(Doubt::Hash {
+            was: was_kind,
+            is: is_kind,
+        }),
         Some(fixed) if fixed != was => Err(Doubt::Seed),
         _ => Ok(()),
     }

@@ -9,23 +9,24 @@
 //! | 4, 5 | log bytes and buckets of each partition |
 //! | 6 | bytes of the file per partition |
 //! | 7 | bytes of the longest value |
-//! | 8, 9 | hash seed |
-//! | 10 | start of counting seconds, in seconds since 1970 |
-//! | 11 | time of writing, in seconds since 1970 |
-//! | 12 + 19 i | partition i: of the main log tail, bytes in use, bytes of items and end; of the small log the first three; the three numbers of the index's spread, and the wanted number of buckets; version, reach, first free spare bucket, items, clock of the ghosts, second to clear it in (2^64 - 1: never), digests of index and items |
+//! | 8 | hash of keys: 0 = XXH3, 1 = AES |
+//! | 9, 10 | hash seed |
+//! | 11 | start of counting seconds, in seconds since 1970 |
+//! | 12 | time of writing, in seconds since 1970 |
+//! | 13 + 19 i | partition i: of the main log tail, bytes in use, bytes of items and end; of the small log the first three; the three numbers of the index's spread, and the wanted number of buckets; version, reach, first free spare bucket, items, clock of the ghosts, second to clear it in (2^64 - 1: never), digests of index and items |
 //! | last | digest of all words before it |
 //!
 //! Words of 8 bytes, little-endian.
 
 use crate::frozen::{Digest, Doubt, Frozen};
 use crate::{Eviction, Mode, PartitionOptions};
-use drover_base::HashSeed;
+use drover_base::{HashKind, HashSeed};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"drovwarm");
-pub(crate) const FORMAT: u64 = 6;
+pub(crate) const FORMAT: u64 = 7;
 
 /// Words before the first partition.
-const HEAD_WORDS: usize = 12;
+const HEAD_WORDS: usize = 13;
 
 /// Settings of a file, existing or wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +106,7 @@ impl Record {
             shape.bucket_count,
             shape.part_bytes,
             shape.value_bytes_max,
+            self.seed.kind().number().into(),
             k0,
             k1,
             self.start_unix_s,
@@ -137,6 +139,7 @@ impl Record {
             bucket_count,
             part_bytes,
             value_bytes_max,
+            hash,
             k0,
             k1,
             start,
@@ -155,6 +158,7 @@ impl Record {
         if parts.len() as u64 != partitions || !rest.is_empty() || mode > 3 || stop < start {
             return Err(Doubt::Record("inconsistent"));
         }
+        let hash = HashKind::from_number(hash).ok_or(Doubt::Record("inconsistent"))?;
         Ok(Record {
             shape: Shape {
                 partitions,
@@ -164,7 +168,7 @@ impl Record {
                 part_bytes,
                 value_bytes_max,
             },
-            seed: HashSeed::new(k0, k1),
+            seed: HashSeed::of(hash, k0, k1),
             start_unix_s: start,
             stop_unix_s: stop,
             frozen: parts.iter().map(|words| Frozen::from_words(*words)).collect(),
@@ -193,7 +197,7 @@ mod tests {
                 part_bytes: 2 << 20,
                 value_bytes_max: 1 << 20,
             },
-            seed: HashSeed::new(3, 4),
+            seed: HashSeed::of(HashKind::Aes, 3, 4),
             start_unix_s: 100,
             stop_unix_s: 200,
             frozen: (0..partitions)
@@ -266,7 +270,7 @@ mod tests {
             Record::from_bytes(&bytes).map_err(|doubt| doubt.to_string())
         };
         assert!(said(|_| ()).is_ok());
-        let damaged: [(Change, &str); 6] = [
+        let damaged: [(Change, &str); 7] = [
             (
                 |w| w[0] += 1,
                 "its description is no description of a memory file",
@@ -277,7 +281,8 @@ mod tests {
             ),
             (|w| w[2] += 1, "its description is inconsistent"),
             (|w| w[3] = 4, "its description is inconsistent"),
-            (|w| w[11] = 0, "its description is inconsistent"),
+            (|w| w[8] = 2, "its description is inconsistent"),
+            (|w| w[12] = 0, "its description is inconsistent"),
             (|w| w.push(0), "its description is inconsistent"),
         ];
         for (change, want) in damaged {

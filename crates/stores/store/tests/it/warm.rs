@@ -3,7 +3,7 @@
 #![cfg(not(miri))]
 
 use crate::common::{ALL, FIFO, options};
-use drover_base::{HashSeed, Rng};
+use drover_base::{HashKind, HashSeed, Rng};
 use drover_mem::NativeCpu;
 use drover_store::{
     Doubt, Exclusive, ExtraPut, ItemRef, Key, Mode, Partition, PartitionOptions, PutOutcome, WarmFile,
@@ -264,6 +264,18 @@ fn another_seed_starts_cold_and_does_not_tell_the_old_one() {
     let fixed = Some(HashSeed::new(7, 7));
     let (warm, doubt) = WarmFile::open(&folder.file(), &small(FIFO), 2, SEED, fixed, NOW).expect("a file");
     assert_eq!((doubt, Some(warm.seed())), (Some(Doubt::Seed), fixed));
+}
+
+#[test]
+fn another_hash_starts_cold_and_is_named() {
+    let folder = Folder::new();
+    leave(&folder, FIFO, 1);
+    let aes = HashSeed::of(HashKind::Aes, 5, 6);
+    let (warm, doubt) = WarmFile::open(&folder.file(), &small(FIFO), 2, aes, None, NOW).expect("a file");
+    let doubt = doubt.expect("a reason").to_string();
+    assert_eq!(doubt, "its keys were hashed with xxh3, not with aes");
+    assert_eq!(warm.seed(), aes);
+    assert!(items(&warm.partition::<Exclusive>(0).expect("memory").0).is_empty());
 }
 
 #[test]

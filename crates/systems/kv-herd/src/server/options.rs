@@ -1,7 +1,7 @@
 //! [`ServerOptions`]: sizes, limits and behaviour of a server.
 
 use crate::layout::{SLOT_BYTES_MAX, WINDOW_MAX};
-use drover_base::{HashSeed, Ns};
+use drover_base::{HashKind, HashSeed, Ns};
 use drover_rt::Idle;
 use drover_store::{PartitionOptions, WarmFile};
 use std::sync::Arc;
@@ -142,8 +142,10 @@ pub struct ClockStart {
 /// Numbers that distinguish this server from other servers, and this run of it from others.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct IdentityOptions {
-    /// Secret seed of the key hash, which clients get in the Welcome; `None`: random.
+    /// Seed of the key hash, which clients get in the Welcome; `None`: drawn, for [`hash`](IdentityOptions::hash).
     pub hash_seed: Option<HashSeed>,
+    /// Hash of the keys, if there is no seed.
+    pub hash: HashKind,
     /// The epoch by which clients notice that the server was restarted ([`Welcome::epoch`]): it must differ from run to
     /// run. `None`: random. 0 counts as 1.
     ///

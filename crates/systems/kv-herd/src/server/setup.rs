@@ -50,8 +50,7 @@ impl<P: Provider, V> Setup<P, V> {
         let mut options = options.clone();
         if options.identity.hash_seed.is_none() {
             let ctx = device.context()?;
-            let cpu = ctx.cpu();
-            options.identity.hash_seed = Some(HashSeed::new(cpu.random(), cpu.random()));
+            options.identity.hash_seed = Some(HashSeed::drawn(options.identity.hash, ctx.cpu()));
         }
         let setup = Setup {
             device: device.clone(),

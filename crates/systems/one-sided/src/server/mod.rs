@@ -15,7 +15,7 @@ pub use staging::Staging;
 use crate::control::{Hello, Ready, ServerParams, Ticket};
 use crate::error::PeerError;
 use client_conn::ClientConn;
-use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_base::{Actor, Cpu, HashKind, HashSeed, Ns, Progress};
 use drover_control::{ControlStream, Frame, Message, refusal};
 use drover_kv::StartError;
 use drover_kv::refused::{NO_RESOURCES, WRONG_SECRET, WRONG_SHARD, WRONG_VERSION};
@@ -72,7 +72,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         assert!(shard < shard_count, "shard {shard} of {shard_count}");
         let ctx = Rc::new(device.context()?);
         let (cpu, seed) = (ctx.cpu(), membership.hash_seed);
-        let hash_seed = seed.unwrap_or_else(|| HashSeed::new(cpu.random(), cpu.random()));
+        let hash_seed = seed.unwrap_or_else(|| HashSeed::drawn(HashKind::default(), cpu));
         let clock = Clock(cpu.now());
         Ok(Server {
             peers: Vec::new(),
@@ -268,7 +268,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             true => hello.previous,
             false => Ticket {
                 session,
-                secret: self.ctx.cpu().random(),
+                secret: self.ctx.cpu().secret(),
             },
         };
         let terms = ServerParams {

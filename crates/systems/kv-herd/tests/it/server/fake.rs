@@ -38,6 +38,7 @@ pub fn options() -> ServerOptions {
         identity: IdentityOptions {
             hash_seed: Some(HashSeed::new(1, 2)),
             epoch: Some(7),
+            ..IdentityOptions::default()
         },
         idle_sweeps: 1,
         ..ServerOptions::default()

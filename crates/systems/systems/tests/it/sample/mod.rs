@@ -12,6 +12,7 @@ mod layout;
 mod server;
 
 use client::Client;
+use drover_base::HashKind;
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
     Channels, ConnectOptions, Counter, Facts, Offers, OnCore, OperationOffers, Planted, Policy, Service,
@@ -78,6 +79,10 @@ impl System for Sample {
 
     fn item_bytes_max(plan: &mut ShardPlan) -> (usize, &mut usize) {
         (plan.record_bytes / 2, &mut plan.item_bytes_max)
+    }
+
+    fn hash(plan: &mut ShardPlan) -> &mut HashKind {
+        &mut plan.table.hash
     }
 
     fn footprint(plan: &ShardPlan) -> [usize; 2] {
