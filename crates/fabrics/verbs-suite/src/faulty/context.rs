@@ -4,7 +4,7 @@
 use super::late::{LATE_DEPTH, LateQueue, PIECE_BYTES};
 use super::options::Counters;
 use super::results::Results;
-use super::{FaultCounts, FaultOptions, Faulty, FaultyCq, FaultyQp, FaultySrq};
+use super::{FaultCounts, FaultOptions, Faulty, FaultyCq, FaultyQp, FaultySrq, KeyMistake};
 use drover_base::{Cpu, Ns, Rng};
 use drover_mem::{AllocError, BufferPool, PageWish, Region};
 use drover_verbs::{
@@ -265,11 +265,26 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
         &self.caps
     }
 
+    fn isolated(&self) -> Result<Option<FaultyContext<P>>, OpenError> {
+        let forger = &self.shared.options.forger;
+        if (forger.as_ref()).is_some_and(|forger| forger.makes(KeyMistake::SharesDomain)) {
+            return Ok(None);
+        }
+        let beside = |inner| FaultyContext {
+            inner,
+            caps: self.caps.clone(),
+            shared: self.shared.clone(),
+        };
+        Ok(self.inner.isolated()?.map(beside))
+    }
+
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
         self.inner.alloc(bytes, pages)
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<FaultyMr<P>, RegisterError> {
+        let forger = &self.shared.options.forger;
+        let access = (forger.as_ref()).map_or(access, |forger| forger.rights(access));
         Ok(self.recorded(self.inner.register(region, access)?))
     }
 
@@ -316,10 +331,17 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
     }
 
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
-        self.inner.import_region(export)
+        let remote = self.inner.import_region(export)?;
+        if let Some(forger) = &self.shared.options.forger {
+            forger.imported(export, remote);
+        }
+        Ok(remote)
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
+        if let Some(forger) = &self.shared.options.forger {
+            forger.forgot(region);
+        }
         self.inner.forget_region(region);
     }
 
@@ -384,7 +406,11 @@ impl<P: Provider> MemoryRegion for FaultyMr<P> {
     }
 
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
-        self.inner.export(watches)
+        let export = self.inner.export(watches)?;
+        if let Some(forger) = &self.shared.options.forger {
+            forger.exported(&export, self.region());
+        }
+        Ok(export)
     }
 }
 
