@@ -77,12 +77,6 @@ struct State {
     forged: Option<Forged>,
 }
 
-impl PartialEq for Forger {
-    fn eq(&self, other: &Forger) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
 impl Forger {
     /// A forger; servers whose devices have it make `mistake`.
     pub fn new(mistake: Option<KeyMistake>) -> Forger {

@@ -1,6 +1,5 @@
 //! Options of the faults, and counters.
 
-use super::Forger;
 use drover_base::Ns;
 use drover_verbs::Caps;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,8 +41,6 @@ pub struct FaultOptions {
     /// [`lost_results`](super::lost_results) counts: a fault of the device. The last 8 bytes of where the result goes are
     /// overwritten before.
     pub checks_results: bool,
-    /// Plays a client with the keys of another one, if there is one.
-    pub forger: Option<Forger>,
     /// A deliberate bug, to test the tests: late WRITEs are split into lines, each of which may be lost separately,
     /// although a WRITE of up to [`Caps::mtu_bytes`] arrives either whole or not at all.
     pub splits_late: bool,
@@ -64,7 +61,6 @@ impl FaultOptions {
             late_polls_max: 64,
             late_max: Ns::ZERO,
             checks_results: false,
-            forger: None,
             splits_late: false,
         }
     }

@@ -251,7 +251,7 @@ impl<P: Provider> QueuePair<Faulty<P>> for FaultyQp<P> {
     }
 
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {
-        if let Some(forger) = &self.shared.options.forger {
+        if let Some(forger) = &self.shared.forger {
             let mut forged = SendList::default();
             if forger.replace((self.qpn(), self.kind), list, &mut forged) {
                 return self.inner.borrow_mut().post_send(cpu, &forged);

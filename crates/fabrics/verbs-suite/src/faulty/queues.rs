@@ -47,7 +47,7 @@ impl<P: Provider> CompletionQueue<Faulty<P>> for FaultyCq<P> {
 
 impl<P: Provider> FaultyCq<P> {
     fn check(&self, wcs: &[Wc]) {
-        if let Some(forger) = &self.shared.options.forger {
+        if let Some(forger) = &self.shared.forger {
             forger.completed(wcs);
         }
         if self.shared.options.checks_results {

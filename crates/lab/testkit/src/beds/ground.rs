@@ -53,7 +53,6 @@ pub fn faults(options: &BedOptions) -> FaultOptions {
         reorder: asked.reorder,
         tear: asked.tear,
         rc_break: asked.breaks,
-        forger: options.forger.clone(),
         ..FaultOptions::quiet(options.seed)
     }
 }
