@@ -4,7 +4,7 @@
 use drover_base::{Actor, Cost, Cpu, Ns, Progress};
 use drover_examples::Outcome;
 use drover_rpc::fetch::*;
-use drover_rt::{Depths, Queues};
+use drover_rt::{Depths, Port, Queues};
 use drover_verbs::{Context, Device, Provider, QueuePair, Wc};
 use drover_verbs_shm::{Shm, ShmDevice};
 use drover_verbs_sim::{Sim, World, WorldOptions, profile::Profile};
@@ -66,7 +66,7 @@ fn ends<P: Provider>(there: &Rc<P::Context>, here: &Rc<P::Context>) -> Outcome<E
     let params = ConnParams { layout, incarnations: (1, 2), first_kind: 0 };
     let new_queues = |ctx| Queues::<P>::new(ctx, Depths::of_sends(3));
     let (mut queues, mut ours) = (new_queues(there)?, new_queues(here)?);
-    let mut server = FetchServer::new(there, &params, CalleeOptions::default())?;
+    let mut server = FetchServer::new(&Port::shared(there), &params, CalleeOptions::default())?;
     let (inbound, results) = server.exports()?;
     let client = FetchClient::new(here, &params, CallerOptions::default(), (&inbound, &results))?;
     server.attach(&client.export()?)?;

@@ -4,13 +4,12 @@ use crate::Ibv;
 use crate::agree::agree;
 use crate::card::IbvDeviceMemory;
 use crate::chain::Chains;
-use crate::core::{Alone, Core};
+use crate::core::{Alone, Core, Events};
 use crate::cq::IbvCq;
-use crate::domain::{IbvDomain, OwnRegister, failed, table_full};
+use crate::domain::{IbvDomain, OwnRegister, table_full};
 use crate::mr::{IbvMr, IbvSharedMr};
-use crate::park::Sleeper;
 use crate::qp::{IbvQp, unfit};
-use crate::raw::{Channel, Completions, Handle, Protection, SharedRecvs};
+use crate::raw::{Completions, Handle, Protection, SharedRecvs};
 use crate::srq::IbvSrq;
 use crate::tables::Tables;
 use crate::watch::StuckQp;
@@ -38,7 +37,8 @@ impl IbvContext {
         cpu: NativeCpu,
         pd: Arc<Protection>,
         own_register: Arc<OwnRegister>,
-    ) -> Result<IbvContext, OpenError> {
+        events: Events,
+    ) -> IbvContext {
         let core = Core {
             cpu,
             caps,
@@ -48,12 +48,11 @@ impl IbvContext {
             qps: Default::default(),
             watch_at: Default::default(),
             cqs: Default::default(),
-            sleeper: Sleeper::new()?,
-            channel: Channel::new(domain.base().opened()).map_err(failed("ibv_create_comp_channel"))?,
+            events,
             pd,
             _own_register: own_register,
         };
-        Ok(IbvContext { core: Rc::new(core) })
+        IbvContext { core: Rc::new(core) }
     }
 
     /// What all objects of the context hold.
@@ -90,7 +89,8 @@ impl Context<Ibv> for IbvContext {
     }
 
     fn isolated(&self) -> Result<Option<IbvContext>, OpenError> {
-        self.core.tables.domain().beside()?.context().map(Some)
+        let domain = self.core.tables.domain().beside()?;
+        Ok(Some(domain.context_with(self.core.events.clone())))
     }
 
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
@@ -114,7 +114,7 @@ impl Context<Ibv> for IbvContext {
         let depth = depth.max(1);
         check_limit("a completion queue", depth, self.core.opening.limits.cqe)?;
         let counters = self.core.opening.counters.clone();
-        let raw = Completions::new(&self.core.channel, depth as i32, counters).map_err(|source| {
+        let raw = Completions::new(&self.core.events.channel, depth as i32, counters).map_err(|source| {
             let advice = "ask for a shallower queue, or raise `ulimit -l`";
             CreateError::System {
                 what: "ibv_create_cq",
@@ -180,7 +180,7 @@ impl Context<Ibv> for IbvContext {
     }
 
     fn waker(&self) -> Waker {
-        self.core.sleeper.waker()
+        self.core.events.sleeper.waker()
     }
 
     /// Returns a bell that is never rung: a device writes to memory without notification.
@@ -190,18 +190,18 @@ impl Context<Ibv> for IbvContext {
 
     /// Requests an event from every completion queue of the context, which may cost a system call each.
     fn arm(&self) {
-        self.core.sleeper.arm();
+        self.core.events.sleeper.arm();
         for cq in self.core.cqs.borrow().iter().filter_map(Weak::upgrade) {
             cq.request_event();
         }
     }
 
     fn disarm(&self) {
-        self.core.sleeper.disarm();
+        self.core.events.sleeper.disarm();
     }
 
     fn park(&self, deadline: Ns) {
-        self.park_beside(deadline, self.core.channel.fd());
+        self.park_beside(deadline, self.core.events.channel.fd());
     }
 
     fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
@@ -210,10 +210,13 @@ impl Context<Ibv> for IbvContext {
         }
         let time = deadline.since(self.core.cpu.refresh());
         if time == Ns::ZERO {
-            return self.core.sleeper.disarm();
+            return self.core.events.sleeper.disarm();
         }
-        self.core.sleeper.park(self.core.channel.fd(), fd, time);
-        self.core.channel.drain();
+        self.core
+            .events
+            .sleeper
+            .park(self.core.events.channel.fd(), fd, time);
+        self.core.events.channel.drain();
         self.core.cpu.refresh();
         self.core.watch();
     }

@@ -2,14 +2,14 @@
 
 use crate::chain::Chains;
 use crate::device::Opening;
-use crate::domain::OwnRegister;
+use crate::domain::{OwnRegister, failed};
 use crate::park::Sleeper;
-use crate::raw::{Channel, Completions, Protection};
+use crate::raw::{Channel, Completions, Opened, Protection};
 use crate::tables::Tables;
 use crate::watch::Link;
 use drover_base::Ns;
 use drover_mem::NativeCpu;
-use drover_verbs::{Caps, QpState};
+use drover_verbs::{Caps, OpenError, QpState};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -27,11 +27,26 @@ pub(crate) struct Core {
     /// Time of the next check for stuck queue pairs.
     pub(crate) watch_at: Cell<Ns>,
     pub(crate) cqs: RefCell<Vec<Weak<Completions>>>,
-    pub(crate) sleeper: Sleeper,
-    pub(crate) channel: Rc<Channel>,
+    pub(crate) events: Events,
     /// That of the domain, or this thread's parent domain over it.
     pub(crate) pd: Arc<Protection>,
     pub(crate) _own_register: Arc<OwnRegister>,
+}
+
+/// What ends a thread's sleep: three descriptors, which its contexts share.
+#[derive(Clone)]
+pub(crate) struct Events {
+    pub(crate) sleeper: Sleeper,
+    pub(crate) channel: Rc<Channel>,
+}
+
+impl Events {
+    pub(crate) fn new(opened: &Arc<Opened>) -> Result<Events, OpenError> {
+        Ok(Events {
+            sleeper: Sleeper::new()?,
+            channel: Channel::new(opened).map_err(failed("ibv_create_comp_channel"))?,
+        })
+    }
 }
 
 /// A value that one thread borrows for the length of a call, without the borrow count of a `RefCell`: a post takes a

@@ -2,6 +2,7 @@
 
 use crate::Ibv;
 use crate::context::IbvContext;
+use crate::core::Events;
 use crate::device::Opening;
 use crate::mr::{IbvSharedMr, Registration};
 use crate::raw::{Opened, Protection};
@@ -87,6 +88,16 @@ impl IbvDomain {
         })
     }
 
+    /// A context for the thread that `events` wake.
+    pub(crate) fn context_with(&self, events: Events) -> IbvContext {
+        let Inner { opening, caps, .. } = &*self.inner;
+        // Relaxed: contexts need different numbers, in any order.
+        let index = opening.opened.fetch_add(1, Ordering::Relaxed);
+        let cpu = NativeCpu::nth(opening.seed, index);
+        let (pd, own) = self.protection();
+        IbvContext::open(self, caps.clone(), cpu, pd, own, events)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.inner.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,12 +144,7 @@ pub(crate) fn failed(what: &'static str) -> impl FnOnce(io::Error) -> OpenError 
 
 impl Domain<Ibv> for IbvDomain {
     fn context(&self) -> Result<IbvContext, OpenError> {
-        let Inner { opening, caps, .. } = &*self.inner;
-        // Relaxed: contexts need different numbers, in any order.
-        let index = opening.opened.fetch_add(1, Ordering::Relaxed);
-        let cpu = NativeCpu::nth(opening.seed, index);
-        let (pd, own) = self.protection();
-        IbvContext::open(self, caps.clone(), cpu, pd, own)
+        Ok(self.context_with(Events::new(self.inner.base.opened())?))
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<IbvSharedMr, RegisterError> {

@@ -98,6 +98,7 @@ pub struct Ibv;
 
 impl Provider for Ibv {
     const NAME: &'static str = "ibv";
+    const ISOLATES: bool = true;
     type Cpu = NativeCpu;
     type Device = IbvDevice;
     type Domain = IbvDomain;

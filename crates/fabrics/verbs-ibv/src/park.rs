@@ -10,7 +10,8 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sleep state of one context.
+/// Sleep state of one context, and of those isolated beside it.
+#[derive(Clone)]
 pub(crate) struct Sleeper {
     shared: Arc<Shared>,
 }

@@ -16,6 +16,9 @@ use std::os::fd::BorrowedFd;
 pub trait Provider: Sized + 'static {
     /// Name in test names, logs and result files, such as `shm`, `sim` or `ibv`.
     const NAME: &'static str;
+    /// Whether a peer that guesses a key could reach memory that it was not given, so that [`Context::isolated`] gives contexts
+    /// that keep peers apart. A constant, so that other fabrics pay nothing for it.
+    const ISOLATES: bool = false;
     /// Clock, random numbers and prefetch of the core that code runs on.
     type Cpu: Cpu;
     /// The opened fabric, shared by threads.
@@ -84,7 +87,8 @@ pub trait Context<P: Provider>: 'static {
 
     /// Another context of this thread, in a protection domain of its own: what is registered in it can be reached through
     /// its own queue pairs alone, whatever keys a peer guesses. For what belongs to one peer that others must not touch.
-    /// `None`: the fabric needs none for that, as shared memory, where a peer maps only what it was given.
+    /// `None`, exactly if not [`Provider::ISOLATES`]: the fabric needs none for that, as shared memory, where a peer maps only
+    /// what it was given.
     ///
     /// # Errors
     /// [`OpenError`] if the device lacks resources.

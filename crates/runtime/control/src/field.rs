@@ -90,6 +90,20 @@ impl<T: Field> Field for Box<T> {
     }
 }
 
+/// Encoded as whether there is a value, and the value if there is.
+impl<T: Field> Field for Option<T> {
+    fn encode(&self, to: &mut Writer) {
+        to.bool(self.is_some());
+        if let Some(value) = self {
+            value.encode(to);
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>, name: &'static str) -> Result<Option<T>, DecodeError> {
+        from.bool(name)?.then(|| T::decode(from, name)).transpose()
+    }
+}
+
 /// Encodes one field, with the codec that is named or else with that of its type.
 #[doc(hidden)]
 #[macro_export]

@@ -1,7 +1,7 @@
 //! [`ResourceError`]: why queues and memory for a connection could not be set up.
 
 use drover_mem::AllocError;
-use drover_verbs::{ConnectError, CreateError, ImportError, PostError, RegisterError};
+use drover_verbs::{ConnectError, CreateError, ImportError, OpenError, PostError, RegisterError};
 
 /// Errors of setting up queues and memory for a connection.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +9,9 @@ pub enum ResourceError {
     /// Memory cannot be allocated, or there is no descriptor for it.
     #[error(transparent)]
     Alloc(#[from] AllocError),
+    /// The device has no protection domain left for the connection.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// Memory cannot be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),

@@ -9,7 +9,8 @@
 //! - [`TaskPool`] and [`TaskCx`]: asynchronous operations over verbs, on one core.
 //! - [`SendQueue`], [`DatagramReceiver`]: a client's requests, kept to be posted again, and the RECVs for its replies;
 //!   [`Imports`]: what it has imported of its server; [`Chunks`]: memory for its long values.
-//! - [`Queues`]: a queue pair with a completion queue of its own, and what is staged for it.
+//! - [`Queues`]: a queue pair with a completion queue of its own, and what is staged for it; [`Port`]: memory of a server that
+//!   one client alone reaches.
 //! - [`Staging`]: memory for payloads, reused when completions prove that the device has read them.
 //! - [`mailbox`], [`StopFlag`]: messages of other threads to a core; [`ring`]: continuous traffic between two cores.
 //!
@@ -27,6 +28,7 @@ mod datagram_receiver;
 mod error;
 mod imports;
 mod mailbox;
+mod port;
 mod queues;
 mod ring;
 mod rounds;
@@ -44,6 +46,7 @@ pub use datagram_receiver::DatagramReceiver;
 pub use error::ResourceError;
 pub use imports::Imports;
 pub use mailbox::{MailError, Mailbox, Mailer, mailbox, unbounded_mailbox};
+pub use port::Port;
 pub use queues::{Depths, Queues, WHICH};
 pub use ring::{RingConsumer, RingFull, RingProducer, ring};
 pub use rounds::Rounds;

@@ -1,7 +1,9 @@
 //! [`Queues`]: a queue pair with its own completion queue, and the requests staged for it.
 
+use crate::ResourceError;
+use drover_mem::AllocError;
 use drover_verbs::{
-    CompletionQueue, Context, CreateError, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind,
+    CompletionQueue, Context, CreateError, Export, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind,
     QpOptions, QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, Wc, WrId,
 };
 
@@ -35,7 +37,7 @@ impl Depths {
 }
 
 /// One end of an RC connection, at a client or a server: a queue pair, its completion queue, and requests staged for
-/// it.
+/// it. A client's end may have a second queue pair, to the [`Port`](crate::Port) of its server.
 pub struct Queues<P: Provider> {
     /// The queue pair; dropping the `Queues` moves it to the error state.
     pub qp: P::Qp,
@@ -44,6 +46,14 @@ pub struct Queues<P: Provider> {
     pub pieces: Pieces,
     list: SendList,
     recvs: RecvList,
+    send_depth: usize,
+    port: Option<ToPort<P>>,
+}
+
+/// A client's queue pair to its port, whose requests complete in the same queue, and what is staged for it.
+struct ToPort<P: Provider> {
+    qp: P::Qp,
+    list: SendList,
 }
 
 impl<P: Provider> Queues<P> {
@@ -65,7 +75,38 @@ impl<P: Provider> Queues<P> {
             pieces: Pieces::new(depths.long_bytes_max, PIECES_MAX),
             list: SendList::with_capacity(send_depth, 0),
             recvs: RecvList::with_capacity(depths.recvs),
+            send_depth,
+            port: None,
         })
+    }
+
+    /// Connects to the server's port, if it has one: requests that are [staged for it](Queues::stage_to_port) go through a
+    /// queue pair of their own from now on.
+    ///
+    /// # Errors
+    /// [`ResourceError`] if the queue pair cannot be created or connected, or the fabric has no ports.
+    pub fn connect_port(&mut self, ctx: &P::Context, port: Option<&Export>) -> Result<(), ResourceError> {
+        let Some(port) = port else { return Ok(()) };
+        if !P::ISOLATES {
+            return Err(ResourceError::Unusable { what: "port" });
+        }
+        let mut qp = ctx.create_qp(&QpOptions {
+            send_depth: self.send_depth,
+            recv_depth: 1,
+            ..QpOptions::new(QpKind::Rc, &self.cq, ctx.caps())
+        })?;
+        qp.connect(port)?;
+        let list = SendList::with_capacity(self.send_depth, 0);
+        self.port = Some(ToPort { qp, list });
+        Ok(())
+    }
+
+    /// The client's end of the connection to the port, if there is one.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the process is out of file descriptors.
+    pub fn export_port(&self) -> Result<Option<Export>, AllocError> {
+        self.port.as_ref().map(|port| port.qp.export()).transpose()
     }
 
     /// Polls completions into `wcs`; returns their number.
@@ -78,26 +119,17 @@ impl<P: Provider> Queues<P> {
     /// signaled. [`post`](Queues::post) posts it.
     #[inline(always)]
     pub fn stage(&mut self, wr_id: u64, op: SendOp, sge: Sge, signaled: bool) {
-        // Nothing but the list gets it, so that it is built there, and not copied from elsewhere: such a copy waits for the
-        // stores before it, which may go to other cores' memory.
-        self.list.push(SendWr {
-            wr_id: WrId(wr_id),
-            op,
-            payload: Payload::Region(sge),
-            signaled,
-            fence: false,
-        });
-        if self.pieces.count(sge.len as usize) > 1 {
-            self.split_last();
-        }
+        stage(&mut self.list, &self.pieces, (wr_id, signaled), op, sge);
     }
 
-    /// Divides the last request of the list into pieces.
-    #[cold]
-    #[inline(never)]
-    fn split_last(&mut self) {
-        let whole = self.list.pop().expect("a request was just staged");
-        self.pieces.of(whole).for_each(|wr| self.list.push(wr));
+    /// As [`stage`](Queues::stage), for memory behind the server's port: requests for it are executed in order. If there is
+    /// no port, all memory is reached alike.
+    #[inline(always)]
+    pub fn stage_to_port(&mut self, wr_id: u64, op: SendOp, sge: Sge, signaled: bool) {
+        match &mut self.port {
+            Some(port) if P::ISOLATES => stage(&mut port.list, &self.pieces, (wr_id, signaled), op, sge),
+            _ => self.stage(wr_id, op, sge, signaled),
+        }
     }
 
     /// Stages `wr` as it is, without dividing it.
@@ -126,12 +158,47 @@ impl<P: Provider> Queues<P> {
             self.qp.post_send(cpu, &self.list)?;
             self.list.clear();
         }
+        if P::ISOLATES
+            && let Some(port) = &mut self.port
+            && !port.list.is_empty()
+        {
+            port.qp.post_send(cpu, &port.list)?;
+            port.list.clear();
+        }
         Ok(())
     }
+}
+
+/// Adds a request to a list, in pieces if it is long.
+#[inline(always)]
+fn stage(list: &mut SendList, pieces: &Pieces, (wr_id, signaled): (u64, bool), op: SendOp, sge: Sge) {
+    // Nothing but the list gets it, so that it is built there, and not copied from elsewhere: such a copy waits for the
+    // stores before it, which may go to other cores' memory.
+    list.push(SendWr {
+        wr_id: WrId(wr_id),
+        op,
+        payload: Payload::Region(sge),
+        signaled,
+        fence: false,
+    });
+    if pieces.count(sge.len as usize) > 1 {
+        split_last(list, pieces);
+    }
+}
+
+/// Divides the last request of the list into pieces.
+#[cold]
+#[inline(never)]
+fn split_last(list: &mut SendList, pieces: &Pieces) {
+    let whole = list.pop().expect("a request was just staged");
+    pieces.of(whole).for_each(|wr| list.push(wr));
 }
 
 impl<P: Provider> Drop for Queues<P> {
     fn drop(&mut self) {
         self.qp.to_error();
+        if let Some(port) = &mut self.port {
+            port.qp.to_error();
+        }
     }
 }

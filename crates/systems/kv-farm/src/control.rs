@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! client: Hello ----------------------->
-//!         <---------- Welcome (or refused)  addresses of table, objects and ring, the server's queue pair
-//! client: Attach ---------------------->    the client's queue pair, its mailbox, its memory for long values
+//!         <---------- Welcome (or refused)  addresses of table, objects and ring, the server's queue pairs
+//! client: Attach ---------------------->    the client's queue pairs, its mailbox, its memory for long values
 //!         <---------------------- Ready
 //! ```
 
@@ -11,7 +11,7 @@ use drover_control::{DecodeError, Reader, Writer, kind};
 use drover_index::hopscotch::{Geometry, SlotKind, TableOptions};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{Ready, ServerParams, Ticket};
+pub use drover_one_sided::{QpExports, Ready, ServerParams, Ticket};
 
 /// This system's name in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "farm";
@@ -30,7 +30,7 @@ pub struct FarmParams {
     pub sums: bool,
 }
 
-/// The server's answer to Hello: its parameters, and how to reach its memory and its queue pair.
+/// The server's answer to Hello: its parameters, and how to reach its memory and its queue pairs.
 #[derive(Clone, Debug)]
 pub struct Welcome {
     /// Parameters that the servers of all one-sided systems send. The longest item in them counts 20 bytes of header in
@@ -48,17 +48,17 @@ pub struct Welcome {
     pub slots: Export,
     /// How to reach the objects' memory, for READs.
     pub objects: Export,
-    /// How to reach this client's ring, into which the client WRITEs records with its requests.
+    /// How to reach this client's ring, into which the client WRITEs records with its requests: behind the port.
     pub ring: Export,
-    /// How to connect to the server's RC queue pair for this client.
-    pub qp: Export,
+    /// How to connect to the server's queue pairs for this client.
+    pub qps: QpExports,
 }
 
-/// The client's second message: how the server connects to its queue pair and reaches its memory.
+/// The client's second message: how the server connects to its queue pairs and reaches its memory.
 #[derive(Clone, Debug)]
 pub struct Attach {
-    /// How to connect to the client's RC queue pair.
-    pub qp: Export,
+    /// How to connect to the client's queue pairs.
+    pub qps: QpExports,
     /// How to reach the client's mailbox, where the server WRITEs replies.
     pub mailbox: Export,
     /// How to reach the client's memory for long values, which the server READs and WRITEs.
@@ -75,9 +75,9 @@ drover_control::message!(kind::APPLICATION + 1 => Welcome {
     slots,
     objects,
     ring,
-    qp,
+    qps,
 });
-drover_control::message!(kind::APPLICATION + 2 => Attach { qp, mailbox, values });
+drover_control::message!(kind::APPLICATION + 2 => Attach { qps, mailbox, values });
 
 struct TableCodec;
 

@@ -39,6 +39,7 @@ const FACTS: Facts = Facts {
         evicts: true,
         sends_again: true,
         expiry_lag_s: 0,
+        isolates: true,
         operations: OperationOffers::POINT,
     },
     counters: &COUNTERS,

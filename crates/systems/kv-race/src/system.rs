@@ -54,6 +54,8 @@ impl System for RaceSystem {
             evicts: false,
             gateway: true,
             sends_again: false,
+            // Each process of a pool may write all of its memory.
+            isolates: false,
             expiry_lag_s: 1,
             ..Offers::native_only("a node that keeps its memory in a file is one of drover memory-node")
         },

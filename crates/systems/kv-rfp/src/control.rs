@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! client: Hello ----------------------->
-//!         <---------- Welcome (or refused)  sizes of slots, how results travel, addresses, the server's queue pair, the map
-//! client: Attach ---------------------->    the client's queue pair, its memory for pushed results and for long values
+//!         <---------- Welcome (or refused)  sizes of slots, how results travel, addresses, the server's queue pairs, the map
+//! client: Attach ---------------------->    the client's queue pairs, its memory for pushed results and for long values
 //!         <---------------------- Ready
 //!         <---------------------- NewMap    whenever other shards own other keys
 //! ```
@@ -14,7 +14,7 @@ use drover_kv::PartitionMap;
 use drover_rpc::fetch::{ConnParams, Format, Layout, Transfer};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{Ready, ServerParams, Ticket};
+pub use drover_one_sided::{QpExports, Ready, ServerParams, Ticket};
 
 /// A client's first message: what it asks for.
 pub type Hello = drover_one_sided::Hello<RfpParams>;
@@ -33,7 +33,7 @@ drover_control::fields!(RfpParams {
     transfer as TransferCodec,
 });
 
-/// The server's answer to Hello: its parameters, and how to reach its memory and its queue pair.
+/// The server's answer to Hello: its parameters, and how to reach its memory and its queue pairs.
 #[derive(Clone, Debug)]
 pub struct Welcome {
     /// Parameters that the servers of all one-sided systems send. Items count 24 bytes of header in addition to key and
@@ -43,12 +43,12 @@ pub struct Welcome {
     pub result_bytes: u32,
     /// How results come to the client: always the same way in some systems, otherwise as it asked for.
     pub transfer: Transfer,
-    /// How to reach the request slots and modes of this client, for WRITEs.
+    /// How to reach the request slots and modes of this client, for WRITEs: behind the port.
     pub inbound: Export,
-    /// How to reach the result slots of this client, for READs.
+    /// How to reach the result slots of this client, for READs: behind the port.
     pub results: Export,
-    /// How to connect to the server's RC queue pair for this client.
-    pub qp: Export,
+    /// How to connect to the server's queue pairs for this client.
+    pub qps: QpExports,
     /// Where the client READs long values, if the system has that.
     pub in_place: Option<InPlaceExports>,
     /// Which shard owns a key.
@@ -68,15 +68,15 @@ pub struct NewMap {
 pub struct InPlaceExports {
     /// How to reach the memory of all items, for READs.
     pub items: Export,
-    /// How to reach the acknowledgements of this client's places, for WRITEs.
+    /// How to reach the acknowledgements of this client's places, for WRITEs: behind the port.
     pub acks: Export,
 }
 
-/// The client's second message: how the server connects to its queue pair and reaches its memory.
+/// The client's second message: how the server connects to its queue pairs and reaches its memory.
 #[derive(Clone, Debug)]
 pub struct Attach {
-    /// How to connect to the client's RC queue pair.
-    pub qp: Export,
+    /// How to connect to the client's queue pairs.
+    pub qps: QpExports,
     /// How to reach the client's memory for pushed results, for WRITEs.
     pub pushed: Export,
     /// How to reach the client's memory for long values, which the server READs and WRITEs.
@@ -89,33 +89,13 @@ drover_control::message!(kind::APPLICATION + 1 => Welcome {
     transfer as TransferCodec,
     inbound,
     results,
-    qp,
-    in_place as InPlaceCodec,
+    qps,
+    in_place,
     map,
 });
-drover_control::message!(kind::APPLICATION + 2 => Attach { qp, pushed, values });
+drover_control::message!(kind::APPLICATION + 2 => Attach { qps, pushed, values });
+drover_control::fields!(InPlaceExports { items, acks });
 drover_control::message!(kind::APPLICATION + 4 => NewMap { map });
-
-struct InPlaceCodec;
-
-impl InPlaceCodec {
-    fn encode(in_place: &Option<InPlaceExports>, to: &mut Writer) {
-        to.bool(in_place.is_some());
-        if let Some(InPlaceExports { items, acks }) = in_place {
-            to.export(items).export(acks);
-        }
-    }
-
-    fn decode(from: &mut Reader<'_>, field: &'static str) -> Result<Option<InPlaceExports>, DecodeError> {
-        if !from.bool(field)? {
-            return Ok(None);
-        }
-        Ok(Some(InPlaceExports {
-            items: from.export()?,
-            acks: from.export()?,
-        }))
-    }
-}
 
 struct TransferCodec;
 

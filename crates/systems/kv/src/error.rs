@@ -98,6 +98,7 @@ impl From<ResourceError> for SetupError {
     fn from(error: ResourceError) -> SetupError {
         match error {
             ResourceError::Alloc(error) => error.into(),
+            ResourceError::Open(error) => error.into(),
             ResourceError::Register(error) => error.into(),
             ResourceError::Create(error) => error.into(),
             ResourceError::Import(error) => error.into(),

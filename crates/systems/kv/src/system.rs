@@ -74,6 +74,9 @@ pub struct Offers {
     /// Longest time after its expiry at which an item may still be read, seconds, where clients judge by a clock that they
     /// learn from time to time; 0 where a server reads its own.
     pub expiry_lag_s: u32,
+    /// Whether a client that guesses another one's keys, over RDMA, reaches nothing with them. If not, clients must trust each
+    /// other.
+    pub isolates: bool,
     /// What operations of native clients may say.
     pub operations: OperationOffers,
 }
@@ -110,6 +113,7 @@ impl Offers {
     pub const fn native_only(no_memory_file: &'static str) -> Offers {
         Offers {
             operations: OperationOffers::POINT,
+            isolates: true,
             service: true,
             memcached: false,
             gateway: false,

@@ -8,9 +8,12 @@
 //!         <---------------------- Ready
 //! ```
 
+use crate::error::PeerError;
 use drover_base::HashSeed;
 use drover_control::{DecodeError, Field, Frame, Message, Reader, Writer, kind};
 use drover_kv::secret::SECRET_BYTES_MAX;
+use drover_rt::{Port, Queues};
+use drover_verbs::{Export, Provider, QueuePair};
 
 /// A client's first message: what it asks for. `W` is the type of the system's own parameters.
 #[derive(Clone, Debug)]
@@ -104,6 +107,42 @@ pub struct ServerParams {
     pub now_s: u32,
 }
 
+/// How to connect to one end's RC queue pairs of a session.
+#[derive(Clone, Debug)]
+pub struct QpExports {
+    /// The queue pair by which the server posts, and by which the client READs what all clients may READ.
+    pub qp: Export,
+    /// The queue pair to the client's [`Port`] at the server; `None` on fabrics without.
+    pub port: Option<Export>,
+}
+
+impl QpExports {
+    /// The server's ends.
+    ///
+    /// # Errors
+    /// [`PeerError`] if one cannot be exported.
+    pub fn of_server<P: Provider>(queues: &Queues<P>, port: &Port<P>) -> Result<QpExports, PeerError> {
+        Ok(QpExports {
+            qp: queues.qp.export()?,
+            port: port.export()?,
+        })
+    }
+
+    /// Connects the server's ends to these ones, the client's.
+    ///
+    /// # Errors
+    /// [`PeerError`] if one cannot be connected.
+    pub fn connect_server<P: Provider>(
+        &self,
+        queues: &mut Queues<P>,
+        port: &mut Port<P>,
+    ) -> Result<(), PeerError> {
+        port.connect(self.port.as_ref())?;
+        Ok(queues.qp.connect(&self.qp)?)
+    }
+}
+
+drover_control::fields!(QpExports { qp, port });
 drover_control::fields!(Ticket { session, secret });
 drover_control::fields!(ServerParams {
     session,

@@ -41,7 +41,7 @@ pub use client::{
     Agreed, Client, ClientOptions, ConnResources, OperationView, Operations, Reader, Session, Sink,
     VALUES_MAX, Values,
 };
-pub use control::{Hello, Ready, ServerParams, Ticket};
+pub use control::{Hello, QpExports, Ready, ServerParams, Ticket};
 pub use error::PeerError;
 pub use refusals::{REFUSED_MEMORY_FULL, REFUSED_TABLE_FULL, Refusals, Usage};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind, take_extension};

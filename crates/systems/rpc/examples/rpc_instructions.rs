@@ -10,7 +10,7 @@ use drover_mem::NativeCpu;
 use drover_rpc::fetch::{
     CalleeOptions, CallerOptions, ConnParams, FetchClient, FetchServer, Format, Layout, Transfer,
 };
-use drover_rt::{Depths, Queues};
+use drover_rt::{Depths, Port, Queues};
 use drover_verbs::{Context, Device, Provider, QueuePair, Wc};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::rc::Rc;
@@ -99,7 +99,7 @@ fn connect(there: &Ctx, here: &Ctx, transfer: Transfer) -> (Server, Client) {
     );
     let depths = Depths::of_sends(FetchClient::<Shm>::sends_max(PLACES));
     let [mut theirs, mut ours] = [there, here].map(|ctx| Queues::<Shm>::new(ctx, depths).expect("queues"));
-    let mut server = FetchServer::new(there, &params, callee).expect("memory");
+    let mut server = FetchServer::new(&Port::shared(there), &params, callee).expect("memory");
     let (inbound, results) = server.exports().expect("exports");
     let client = FetchClient::new(here, &params, caller, (&inbound, &results)).expect("memory");
     server

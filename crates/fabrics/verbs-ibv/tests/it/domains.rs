@@ -154,3 +154,25 @@ fn a_registration_lives_as_long_as_its_last_handle() {
         assert_eq!(stub::counts(), Counts::NONE);
     });
 }
+
+/// A server makes one for each of its clients.
+#[test]
+fn an_isolated_context_has_a_domain_and_no_descriptors_of_its_own() {
+    alone(
+        "domains::an_isolated_context_has_a_domain_and_no_descriptors_of_its_own",
+        || {
+            let ctx = domain(stub::library(), &DomainOptions::default())
+                .context()
+                .expect("a context");
+            let fds = || std::fs::read_dir("/proc/self/fd").expect("proc").count();
+            let before = (fds(), stub::counts().protection_domains);
+            let own = ctx.isolated().expect("a domain").expect("a context");
+            assert_eq!(
+                (fds(), stub::counts().protection_domains),
+                (before.0, before.1 + 1)
+            );
+            drop(own);
+            assert_eq!((fds(), stub::counts().protection_domains), before);
+        },
+    );
+}

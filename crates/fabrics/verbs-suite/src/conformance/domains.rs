@@ -5,7 +5,7 @@ use super::link::{HALF_BYTES, Link, Setup, pattern};
 use super::{Check, End, ensure, ensure_eq};
 use drover_mem::PageWish;
 use drover_verbs::{
-    Access, Context, Device, Domain, DomainOptions, MemoryRegion, Provider, QpKind, SendOp, WcStatus,
+    Access, Context, Device, Domain, DomainOptions, MemoryRegion, Provider, QpKind, SendOp, SendWr, WcStatus,
 };
 
 /// Contexts of the domain at each end.
@@ -64,6 +64,36 @@ async fn write_and_read_back<P: Provider>(end: &mut End<P>, link: &mut Link<P>, 
             .await?;
     }
     end.meet().await
+}
+
+/// Where a context can be isolated, memory that is registered in it is out of reach for queue pairs of the context beside it,
+/// though a peer has the key.
+pub(super) async fn isolated_memory_denied<P: Provider>(end: &mut End<P>) -> Check {
+    let verbs: &[bool] = if end.kind == QpKind::Rc {
+        &[false, true]
+    } else {
+        &[false]
+    };
+    for &reads in verbs {
+        let mut link = end.link(&Setup::new()).await?;
+        let own = end.ctx.isolated()?;
+        ensure!(own.is_some() == P::ISOLATES, "a context is isolated, or is not");
+        let Some(own) = own else { return Ok(()) };
+        let again = own.register(link.mr.region(), Access::ALL)?;
+        end.send_export(again.export(&[])?)?;
+        let export = end.receive_export().await?;
+        let remote = end.ctx.import_region(&export)?.at(64);
+        let wr = match reads {
+            true => link.read(1, 64, 0, 64),
+            false => link.write(1, 64, b"intruder"),
+        };
+        let op = match reads {
+            true => SendOp::Read { remote },
+            false => SendOp::Write { remote, imm: None },
+        };
+        denied(end, &mut link, SendWr { op, ..wr }).await?;
+    }
+    Ok(())
 }
 
 /// A key that another domain imported is refused here.

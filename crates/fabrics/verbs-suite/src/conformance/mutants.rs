@@ -81,6 +81,7 @@ macro_rules! conformance_mutants {
             GuessesKeys: unknown_rkey_denied;
             RemembersKeys: forgotten_rkey_denied;
             SharesKeys: rkey_of_other_domain_denied;
+            IgnoresDomains: isolated_memory_denied;
             KeysOfOneContext: region_of_a_domain_in_each_context;
             FlushesInReverse: error_flushes_in_order;
             FlushesSilently: error_flushes_in_order post_after_error_flushes;

@@ -132,6 +132,7 @@ macro_rules! conformance_rules {
             forgotten_rkey_denied: access [Rc Uc] [];
             region_of_a_domain_in_each_context: domains [Rc Uc] [];
             rkey_of_other_domain_denied: domains [Rc Uc] [];
+            isolated_memory_denied: domains [Rc Uc] [];
             error_flushes_in_order: failures [Rc Uc Ud] [];
             post_after_error_flushes: failures [Rc Uc Ud] [];
             failure_breaks_the_queue_pair: failures [Rc] [];

@@ -4,7 +4,7 @@
 use super::late::{LATE_DEPTH, LateQueue, PIECE_BYTES};
 use super::options::Counters;
 use super::results::Results;
-use super::{FaultCounts, FaultOptions, Faulty, FaultyCq, FaultyQp, FaultySrq};
+use super::{FaultCounts, FaultOptions, Faulty, FaultyCq, FaultyQp, FaultySrq, Forger, KeyMistake};
 use drover_base::{Cpu, Ns, Rng};
 use drover_mem::{AllocError, BufferPool, PageWish, Region};
 use drover_verbs::{
@@ -31,6 +31,7 @@ pub struct FaultyDevice<P: Provider> {
     counters: Arc<Counters>,
     contexts: Arc<AtomicU64>,
     active: Arc<AtomicBool>,
+    forger: Option<Forger>,
 }
 
 impl<P: Provider> FaultyDevice<P> {
@@ -44,7 +45,14 @@ impl<P: Provider> FaultyDevice<P> {
             counters: Arc::default(),
             contexts: Arc::default(),
             active: Arc::new(AtomicBool::new(true)),
+            forger: None,
         }
+    }
+
+    /// The device with `forger`, if there is one, in contexts opened from now on.
+    #[must_use]
+    pub fn with_forger(self, forger: Option<Forger>) -> FaultyDevice<P> {
+        FaultyDevice { forger, ..self }
     }
 
     /// The wrapped device.
@@ -73,6 +81,7 @@ impl<P: Provider> Clone for FaultyDevice<P> {
             counters: self.counters.clone(),
             contexts: self.contexts.clone(),
             active: self.active.clone(),
+            forger: self.forger.clone(),
         }
     }
 }
@@ -142,6 +151,7 @@ impl<P: Provider> FaultyDevice<P> {
             options: self.options.clone(),
             counters: self.counters.clone(),
             active: self.active.clone(),
+            forger: self.forger.clone(),
             rng: RefCell::new(Rng::new(self.options.seed, index, 0xfa17)),
             late: RefCell::new(LateQueue::new(pool)),
             regions: RefCell::default(),
@@ -175,6 +185,7 @@ pub(super) struct Shared<P: Provider> {
     pub(super) options: Arc<FaultOptions>,
     pub(super) counters: Arc<Counters>,
     active: Arc<AtomicBool>,
+    pub(super) forger: Option<Forger>,
     pub(super) rng: RefCell<Rng>,
     pub(super) late: RefCell<LateQueue<P>>,
     /// Registered regions by local key, and how many handles there are of each.
@@ -265,11 +276,26 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
         &self.caps
     }
 
+    fn isolated(&self) -> Result<Option<FaultyContext<P>>, OpenError> {
+        let forger = &self.shared.forger;
+        if (forger.as_ref()).is_some_and(|forger| forger.makes(KeyMistake::SharesDomain)) {
+            return Ok(None);
+        }
+        let beside = |inner| FaultyContext {
+            inner,
+            caps: self.caps.clone(),
+            shared: self.shared.clone(),
+        };
+        Ok(self.inner.isolated()?.map(beside))
+    }
+
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
         self.inner.alloc(bytes, pages)
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<FaultyMr<P>, RegisterError> {
+        let forger = &self.shared.forger;
+        let access = (forger.as_ref()).map_or(access, |forger| forger.rights(access));
         Ok(self.recorded(self.inner.register(region, access)?))
     }
 
@@ -316,10 +342,17 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
     }
 
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
-        self.inner.import_region(export)
+        let remote = self.inner.import_region(export)?;
+        if let Some(forger) = &self.shared.forger {
+            forger.imported(export, remote);
+        }
+        Ok(remote)
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
+        if let Some(forger) = &self.shared.forger {
+            forger.forgot(region);
+        }
         self.inner.forget_region(region);
     }
 
@@ -384,7 +417,11 @@ impl<P: Provider> MemoryRegion for FaultyMr<P> {
     }
 
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
-        self.inner.export(watches)
+        let export = self.inner.export(watches)?;
+        if let Some(forger) = &self.shared.forger {
+            forger.exported(&export, self.region());
+        }
+        Ok(export)
     }
 }
 

@@ -16,6 +16,8 @@
 //! unreliable sender gets no acknowledgement. RC guarantees delivery, so its requests draw no fate;
 //! [`FaultOptions::rc_break`] breaks whole connections instead, before or after a list is executed.
 //!
+//! A [`Forger`] plays a client that uses keys of other clients, as no fault of a network does.
+//!
 //! Bytes are never corrupted: checksums below verbs exclude that. The receiving side is not changed.
 //!
 //! All faults follow from the seed and the order of calls. Late messages are delivered when this context posts, polls
@@ -37,6 +39,7 @@
 
 mod context;
 mod fate;
+mod forger;
 mod late;
 mod options;
 mod qp;
@@ -44,6 +47,7 @@ mod queues;
 mod results;
 
 pub use context::{FaultyContext, FaultyDevice, FaultyDomain, FaultyMr};
+pub use forger::{Forged, Forger, Forgery, GivenKey, KeyMistake};
 pub use options::{FaultCounts, FaultOptions};
 pub use qp::FaultyQp;
 pub use queues::{FaultyCq, FaultySrq};
@@ -58,6 +62,7 @@ pub struct Faulty<P>(PhantomData<P>);
 
 impl<P: Provider> Provider for Faulty<P> {
     const NAME: &'static str = "faulty";
+    const ISOLATES: bool = P::ISOLATES;
     type Cpu = P::Cpu;
     type Device = FaultyDevice<P>;
     type Domain = FaultyDomain<P>;

@@ -209,7 +209,7 @@ fn to_nowhere(op: SendOp) -> SendOp {
 }
 
 /// Copies a payload to another list.
-fn copy_payload(from: &SendList, payload: Payload, to: &mut SendList) -> Payload {
+pub(super) fn copy_payload(from: &SendList, payload: Payload, to: &mut SendList) -> Payload {
     match payload {
         Payload::Inline { start, len } => to.inline(from.inline_bytes(start, len)),
         Payload::Region(sge) => Payload::Region(sge),
@@ -251,6 +251,12 @@ impl<P: Provider> QueuePair<Faulty<P>> for FaultyQp<P> {
     }
 
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {
+        if let Some(forger) = &self.shared.forger {
+            let mut forged = SendList::default();
+            if forger.replace((self.qpn(), self.kind), list, &mut forged) {
+                return self.inner.borrow_mut().post_send(cpu, &forged);
+            }
+        }
         if self.kind != QpKind::Rc || !self.shared.options.checks_results {
             return self.post(cpu, list);
         }

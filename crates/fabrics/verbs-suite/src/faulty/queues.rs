@@ -47,6 +47,9 @@ impl<P: Provider> CompletionQueue<Faulty<P>> for FaultyCq<P> {
 
 impl<P: Provider> FaultyCq<P> {
     fn check(&self, wcs: &[Wc]) {
+        if let Some(forger) = &self.shared.forger {
+            forger.completed(wcs);
+        }
         if self.shared.options.checks_results {
             wcs.iter().for_each(|wc| self.shared.check_results(wc));
         }

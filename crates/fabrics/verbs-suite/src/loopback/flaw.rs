@@ -143,6 +143,8 @@ flaws! {
     RemembersKeys,
     /// Remote keys are valid in every domain.
     SharesKeys,
+    /// Memory is reached through queue pairs of every domain.
+    IgnoresDomains,
     /// A region that a domain imported can be used by one of its contexts only: the first that tries.
     KeysOfOneContext,
     /// Send requests and RECVs are flushed in reverse order.

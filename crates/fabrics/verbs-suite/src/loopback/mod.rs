@@ -82,6 +82,7 @@ pub enum Loopback {}
 
 impl Provider for Loopback {
     const NAME: &'static str = "loopback";
+    const ISOLATES: bool = true;
     type Cpu = LoopbackCpu;
     type Device = LoopbackDevice;
     type Domain = LoopbackDomain;

@@ -32,11 +32,11 @@ impl Devices {
     /// One of the devices, for a rule.
     fn wrapped(index: usize, options: &BedOptions) -> FaultyDevice<Ibv> {
         let device = &DEVICES.get().expect("opened by `run`")[index];
-        let options = FaultOptions {
+        let faults = FaultOptions {
             checks_results: true,
             ..faults(options)
         };
-        FaultyDevice::new(device.clone(), options)
+        FaultyDevice::new(device.clone(), faults).with_forger(options.forger.clone())
     }
 }
 

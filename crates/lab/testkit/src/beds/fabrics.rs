@@ -45,7 +45,7 @@ impl<G: Ground> Ground for WithFaults<G> {
     type P = Faulty<G::P>;
 
     fn open(options: &BedOptions) -> FaultyDevice<G::P> {
-        FaultyDevice::new(G::open(options), faults(options))
+        FaultyDevice::new(G::open(options), faults(options)).with_forger(options.forger.clone())
     }
 
     fn pass(device: &FaultyDevice<G::P>, by: Ns) {

@@ -10,16 +10,19 @@
 mod conditions;
 mod driver;
 mod faults;
+mod isolation;
 mod rules;
 
 pub use conditions::*;
 pub use driver::{Driver, Plan, value_bytes, value_id};
 pub use faults::*;
+pub use isolation::*;
 pub use rules::*;
 
 use drover_base::Cpu;
 use drover_kv::{KvClient, Offers};
 use drover_verbs::Provider;
+use drover_verbs_suite::faulty::Forger;
 
 /// Probabilities from 0 to 1, per message, of faults of an unreliable fabric. A bed ignores the faults that its fabric
 /// cannot produce.
@@ -57,6 +60,8 @@ pub struct BedOptions {
     pub item_bytes_max: usize,
     /// Faults of the fabric; the default has none.
     pub faults: Faults,
+    /// A client that uses keys of others, where the bed applies faults.
+    pub forger: Option<Forger>,
 }
 
 impl Default for BedOptions {
@@ -69,6 +74,7 @@ impl Default for BedOptions {
             store_mode: false,
             item_bytes_max: 1 << 20,
             faults: Faults::default(),
+            forger: None,
         }
     }
 }
@@ -159,6 +165,6 @@ macro_rules! kv_fault_rules {
     ($with:ident, $bed:ty) => {
         $crate::$with! { $bed:
         lost_messages, duplicated_messages, delayed_messages, reordered_messages, torn_writes,
-        all_faults_at_once, conditional_updates_happen_once }
+        all_faults_at_once, conditional_updates_happen_once, foreign_rkey_changes_nothing }
     };
 }

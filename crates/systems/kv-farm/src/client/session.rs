@@ -121,13 +121,13 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         if table.len < welcome.table.bytes() as u64 {
             return Err(SetupError::Unusable { what: "regions" });
         }
-        session.resources.queues.qp.connect(&welcome.qp)?;
+        session.resources.connect(ctx, &welcome.qps)?;
         Ok(session)
     }
 
     fn attach(&self) -> Result<Attach, SetupError> {
         Ok(Attach {
-            qp: self.resources.queues.qp.export()?,
+            qps: self.resources.exports()?,
             mailbox: self.ring.export()?,
             values: self.resources.values.mr.export(&[])?,
         })

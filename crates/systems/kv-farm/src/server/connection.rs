@@ -3,9 +3,9 @@
 use super::state::ShardState;
 use crate::layout::{Request, RequestKind, Status};
 use drover_base::{Cpu, Ns};
-use drover_one_sided::{LastUpdates, PeerError};
+use drover_one_sided::{LastUpdates, PeerError, QpExports};
 use drover_rpc::ring::{BadRecord, KIND_FREE, NOTICE, REPLY, Reply, RingParams, RingServer, reply_sum};
-use drover_rt::{Depths, Queues, WHICH};
+use drover_rt::{Depths, Port, Queues, WHICH};
 use drover_verbs::{Context, Export, Provider, QueuePair, RemoteRegion, SendOp, Wc, WcStatus};
 use std::rc::Rc;
 
@@ -37,6 +37,8 @@ enum Taken {
 /// A server's queues, ring and buffers for one client.
 pub struct Connection<P: Provider> {
     queues: Queues<P>,
+    /// Before the ring: the client WRITEs it through this queue pair.
+    port: Port<P>,
     ring: RingServer<P>,
     pull: Option<Pull>,
     /// The stage whose value is being WRITTEN.
@@ -63,9 +65,11 @@ impl<P: Provider> Connection<P> {
             longs: LONGS_MAX,
             long_bytes_max: value_bytes_max,
         };
+        let port = Port::<P>::new(ctx)?;
         Ok(Connection {
             queues: Queues::<P>::new(ctx, depths)?,
-            ring: RingServer::new(ctx, &params)?,
+            ring: RingServer::new(&port, &params)?,
+            port,
             pull: None,
             push: None,
             values: None,
@@ -76,26 +80,27 @@ impl<P: Provider> Connection<P> {
         })
     }
 
-    /// Exports ring and queue pair to the client.
-    pub(super) fn exports(&self) -> Result<(Export, Export), PeerError> {
-        Ok((self.ring.export()?, self.queues.qp.export()?))
+    /// Exports ring and queue pairs to the client.
+    pub(super) fn exports(&self) -> Result<(Export, QpExports), PeerError> {
+        let qps = QpExports::of_server(&self.queues, &self.port)?;
+        Ok((self.ring.export()?, qps))
     }
 
     /// Connects to the client's exported resources.
     pub(super) fn attach(
         &mut self,
         ctx: &P::Context,
-        (qp, mailbox, values): (&Export, &Export, &Export),
+        (qps, mailbox, values): (&QpExports, &Export, &Export),
     ) -> Result<(), PeerError> {
         if self.values.is_some() {
             return Err(PeerError::OutOfOrder);
         }
         self.values = Some(ctx.import_region(values)?);
         self.ring.attach(mailbox)?;
-        Ok(self.queues.qp.connect(qp)?)
+        qps.connect_server(&mut self.queues, &mut self.port)
     }
 
-    /// Closes the connection. The queue pair is destroyed first, so no transfer is in flight when the stages are used
+    /// Closes the connection. The queue pairs are destroyed first, so no transfer is in flight when the stages are used
     /// again.
     pub(super) fn close(mut self, ctx: &P::Context, state: &mut ShardState<P>) {
         self.queues.qp.to_error();

@@ -111,7 +111,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
             sums: hello.params.sums || !ctx.caps().writes.ordered,
         };
         let conn = Connection::<P>::new(ctx, params, options.item_bytes_max)?;
-        let (ring, qp) = conn.exports()?;
+        let (ring, qps) = conn.exports()?;
         let welcome = Welcome {
             terms,
             table: self.table,
@@ -121,7 +121,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
             slots: self.slots.export(&[])?,
             objects: self.objects.export(&[])?,
             ring,
-            qp,
+            qps,
         };
         Ok((conn, welcome))
     }
@@ -132,7 +132,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
         conn: &mut Connection<P>,
         attach: &Attach,
     ) -> Result<(), PeerError> {
-        conn.attach(ctx, (&attach.qp, &attach.mailbox, &attach.values))
+        conn.attach(ctx, (&attach.qps, &attach.mailbox, &attach.values))
     }
 
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Connection<P>) -> Result<bool, PeerError> {

@@ -163,7 +163,7 @@ impl<G: Guards> Reader<G> {
         let sge = in_place.one.sge(0, ACK_BYTES);
         let resources = &mut session.resources;
         // Unsignaled: the next request of the place, which is signaled, completes after it.
-        resources.queues.stage(ACK | at as u64, op, sge, false);
+        resources.queues.stage_to_port(ACK | at as u64, op, sge, false);
         let mut value = std::mem::take(&mut self.value);
         value.resize(bytes, 0);
         resources.values.copy_out(large, &mut value);

@@ -16,7 +16,7 @@ use drover_rpc::fetch::{
     CallerOptions, CallerStats, Choice, FetchClient, Guards, Layout, Measured, Transfer,
 };
 use drover_rt::{Queues, WHICH};
-use drover_verbs::{Access, MemoryRegion, PIECES_MAX, Provider, QueuePair};
+use drover_verbs::{Access, MemoryRegion, PIECES_MAX, Provider};
 use std::rc::Rc;
 
 /// Longest item that a server may announce, bytes.
@@ -221,7 +221,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
                 },
             );
         }
-        resources.queues.qp.connect(&welcome.qp)?;
+        resources.connect(ctx, &welcome.qps)?;
         let in_place = welcome.in_place.as_ref();
         let in_place = in_place.map(|exports| InPlace::new(ctx, exports, slots));
         Ok(Session {
@@ -234,7 +234,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
 
     fn attach(&self) -> Result<Attach, SetupError> {
         Ok(Attach {
-            qp: self.resources.queues.qp.export()?,
+            qps: self.resources.exports()?,
             pushed: self.calls.export()?,
             values: self.resources.values.mr.export(&[])?,
         })

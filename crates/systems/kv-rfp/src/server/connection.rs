@@ -4,7 +4,7 @@ use super::in_place::Readers;
 use super::one_by_one::Turn;
 use super::state::ShardState;
 use super::store::ShardStore as _;
-use crate::control::{Attach, InPlaceExports};
+use crate::control::{Attach, InPlaceExports, QpExports};
 use crate::costs;
 use crate::layout::{
     IN_PLACE_BYTES_MIN, REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, decode_request, value_sum,
@@ -16,7 +16,7 @@ use drover_one_sided::{LastUpdates, PeerError, VALUES_MAX};
 use drover_rpc::fetch::{
     BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall,
 };
-use drover_rt::{Depths, Queues, WHICH};
+use drover_rt::{Depths, Port, Queues, WHICH};
 use drover_store::{ItemRef, Key, Pin};
 use drover_verbs::{Context, Export, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, Wc, WcStatus};
 use std::rc::Rc;
@@ -94,6 +94,8 @@ fn fill_answer(request: &Request, item: &ItemRef<'_>, answer: &mut [u8]) {
 /// A server's queues and slots for one client.
 pub struct Connection<P: Provider, V: Variant> {
     pub(super) queues: Queues<P>,
+    /// Before the slots: the client reaches them through this queue pair.
+    port: Port<P>,
     pub(super) calls: FetchServer<P, V::Guards>,
     /// The request that keeps the core from others.
     pub(super) turn: Turn,
@@ -131,9 +133,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             // The shard says when.
             look_every: Ns::ZERO,
         };
+        let port = Port::<P>::new(ctx)?;
         Ok(Connection {
             queues: Queues::<P>::new(ctx, depths)?,
-            calls: FetchServer::new(ctx, params, options)?,
+            calls: FetchServer::new(&port, params, options)?,
+            port,
             turn: Turn::None,
             transfers: [const { None }; VALUES_MAX],
             longs: 0,
@@ -149,20 +153,20 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     /// Lets the client READ long values in the memory of `items`.
     pub(super) fn read_in_place(
         &mut self,
-        ctx: &P::Context,
         items: &P::Mr,
         places: usize,
     ) -> Result<InPlaceExports, PeerError> {
-        let readers = Readers::<P>::new(ctx, places)?;
+        let readers = Readers::<P>::new(&self.port, places)?;
         let exports = readers.exports(items)?;
         self.readers = Some(readers);
         Ok(exports)
     }
 
-    /// Exports requests and modes, results, and the queue pair to the client.
-    pub(super) fn exports(&self) -> Result<(Export, Export, Export), PeerError> {
+    /// Exports requests and modes, results, and the queue pairs to the client.
+    pub(super) fn exports(&self) -> Result<(Export, Export, QpExports), PeerError> {
         let (inbound, results) = self.calls.exports()?;
-        Ok((inbound, results, self.queues.qp.export()?))
+        let qps = QpExports::of_server(&self.queues, &self.port)?;
+        Ok((inbound, results, qps))
     }
 
     /// Connects to the client's exported resources.
@@ -172,7 +176,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         }
         self.values = Some(ctx.import_region(&attach.values)?);
         self.calls.attach(&attach.pushed)?;
-        Ok(self.queues.qp.connect(&attach.qp)?)
+        attach.qps.connect_server(&mut self.queues, &mut self.port)
     }
 
     /// Counters of the client's calls.
@@ -180,7 +184,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         self.calls.stats()
     }
 
-    /// Closes the connection. The queue pair is destroyed first, so no transfer is in flight when the stages are used
+    /// Closes the connection. The queue pairs are destroyed first, so no transfer is in flight when the stages are used
     /// again.
     pub(super) fn close(mut self, ctx: &P::Context, state: &mut ShardState<P, V>) {
         self.queues.qp.to_error();

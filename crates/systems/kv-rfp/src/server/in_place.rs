@@ -10,6 +10,7 @@ use crate::layout::ACK_BYTES;
 use crate::variant::Variant;
 use drover_mem::PageWish;
 use drover_one_sided::PeerError;
+use drover_rt::Port;
 use drover_store::Pin;
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
 use std::sync::atomic::Ordering;
@@ -23,10 +24,10 @@ pub(super) struct Readers<P: Provider> {
 
 impl<P: Provider> Readers<P> {
     /// For a client with `places` operations.
-    pub(super) fn new(ctx: &P::Context, places: usize) -> Result<Readers<P>, PeerError> {
-        let region = ctx.alloc(places * ACK_BYTES, PageWish::Small)?;
+    pub(super) fn new(port: &Port<P>, places: usize) -> Result<Readers<P>, PeerError> {
+        let region = port.server().alloc(places * ACK_BYTES, PageWish::Small)?;
         Ok(Readers {
-            acks: ctx.register(&region, Access::REMOTE_WRITE)?,
+            acks: port.context().register(&region, Access::REMOTE_WRITE)?,
             pins: (0..places).map(|_| None).collect(),
             pinned: 0,
         })

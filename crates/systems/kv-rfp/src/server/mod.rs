@@ -125,17 +125,17 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
         let transfer = transfer.unwrap_or(Transfer::Auto);
         let mut conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max, transfer)?;
         let in_place = match &self.items {
-            Some(items) => Some(conn.read_in_place(ctx, items, params.layout.place_count)?),
+            Some(items) => Some(conn.read_in_place(items, params.layout.place_count)?),
             None => None,
         };
-        let (inbound, results, qp) = conn.exports()?;
+        let (inbound, results, qps) = conn.exports()?;
         let welcome = Welcome {
             terms,
             result_bytes: result_bytes as u32,
             transfer,
             inbound,
             results,
-            qp,
+            qps,
             in_place,
             map: self.map().clone(),
         };

@@ -4,13 +4,13 @@
 use crate::raw::{Cluster, Guest, Guests as _, PLACES, VALUES_BYTES};
 use drover_base::{Ns, Rng};
 use drover_kv::{Op, PartitionMap};
-use drover_kv_rfp::control::Ticket;
+use drover_kv_rfp::control::{Attach, Ticket};
 use drover_kv_rfp::layout::{Request, RequestKind};
 use drover_kv_rfp::{
     JakiroVariant, MemcachedVariant, ServerReplyFaithfulVariant, ServerReplyVariant, Variant,
 };
 use drover_testkit::beds::put;
-use drover_verbs::{Device, Export};
+use drover_verbs::Device;
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -432,13 +432,13 @@ fn rfp_requests_that_are_rewritten_while_they_are_read() {
     let mut executed = 0;
     for seed in 0..20 {
         let (mut stream, welcome) = cluster.greet(Ticket::NONE);
-        let (to_us, from_guest) = mpsc::channel::<[Export; 3]>();
+        let (to_us, from_guest) = mpsc::channel::<Attach>();
         let stop = Arc::new(AtomicBool::new(false));
         let (their_device, their_stop, welcome) = (device.clone(), stop.clone(), welcome.clone());
         let guest = std::thread::spawn(move || {
             let ctx = Rc::new(their_device.context().expect("a context"));
             let mut guest = Guest::<Shm>::new(&ctx, &welcome);
-            to_us.send(guest.exports()).expect("the server");
+            to_us.send(guest.attach()).expect("the server");
             let mut rng = Rng::new(seed, 0, 0);
             let messages: Vec<Vec<u8>> = [b"one", b"two", b"six"]
                 .map(|value| {
@@ -458,8 +458,8 @@ fn rfp_requests_that_are_rewritten_while_they_are_read() {
                 guest.write(from & !7, &second[from & !7..]);
             }
         });
-        let exports = from_guest.recv().expect("a guest");
-        cluster.attach(&mut stream, exports);
+        let attach = from_guest.recv().expect("a guest");
+        cluster.attach(&mut stream, attach);
         for _ in 0..50 {
             cluster.run(20);
             assert_eq!(cluster.ask(&mut honest, put(KEY, b"mine")), "stored");

@@ -2,7 +2,7 @@
 
 use drover_control::ControlStream;
 use drover_kv_rfp::control::{
-    Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, Ticket, Welcome, conn_params,
+    Attach, Hello, PROTOCOL_VERSION, QpExports, Ready, RfpParams, Ticket, Welcome, conn_params,
 };
 use drover_kv_rfp::layout::{Request, encode_request, number_after_key};
 use drover_kv_rfp::{Rfp, Variant};
@@ -10,8 +10,8 @@ use drover_mem::PageWish;
 use drover_rpc::fetch::{Caller, CallerOptions, Layout, Transfer};
 use drover_testkit::beds::OneShard;
 use drover_verbs::{
-    Access, CompletionQueue, Context, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
-    RemoteAddr, RemoteRegion, SendList, SendWr, Wc, WrId,
+    Access, CompletionQueue, Context, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, RemoteAddr,
+    RemoteRegion, SendList, SendWr, Wc, WrId,
 };
 use std::rc::Rc;
 
@@ -28,8 +28,8 @@ pub trait Guests<P: Provider> {
     /// The server's answer to a client whose last session had the ticket `previous`, and the control channel.
     fn greet(&mut self, previous: Ticket) -> (ControlStream, Welcome);
 
-    /// Attaches a client with these exports.
-    fn attach(&mut self, stream: &mut ControlStream, exports: [Export; 3]);
+    /// Attaches a client.
+    fn attach(&mut self, stream: &mut ControlStream, attach: Attach);
 
     /// Somebody with slots of its own.
     fn guest(&mut self, previous: Ticket) -> Guest<P>;
@@ -54,17 +54,15 @@ impl<P: Provider, V: Variant> Guests<P> for Cluster<P, V> {
         (stream, welcome)
     }
 
-    fn attach(&mut self, stream: &mut ControlStream, [qp, pushed, values]: [Export; 3]) {
-        stream
-            .send_message(&Attach { qp, pushed, values })
-            .expect("space");
+    fn attach(&mut self, stream: &mut ControlStream, attach: Attach) {
+        stream.send_message(&attach).expect("space");
         let _: Ready = self.receive(stream).decode().expect("ready");
     }
 
     fn guest(&mut self, previous: Ticket) -> Guest<P> {
         let (mut stream, welcome) = self.greet(previous);
         let guest = Guest::new(&self.ctx, &welcome);
-        self.attach(&mut stream, guest.exports());
+        self.attach(&mut stream, guest.attach());
         Guest {
             _stream: Some(stream),
             ..guest
@@ -76,6 +74,8 @@ pub struct Guest<P: Provider> {
     /// The server notices when it ends.
     _stream: Option<ControlStream>,
     qp: P::Qp,
+    /// The one to its slots, where the fabric isolates clients.
+    port: Option<P::Qp>,
     cq: P::Cq,
     pushed: P::Mr,
     values: P::Mr,
@@ -99,12 +99,16 @@ impl<P: Provider> Guest<P> {
             ctx.register(&region, access).expect("a region")
         };
         let cq = ctx.create_cq(64).expect("a queue");
-        let options = QpOptions::<P>::new(QpKind::Rc, &cq, ctx.caps());
-        let mut qp = ctx.create_qp(&options).expect("a queue pair");
-        qp.connect(&welcome.qp).expect("a connection");
+        let connected = |peer| {
+            let options = QpOptions::<P>::new(QpKind::Rc, &cq, ctx.caps());
+            let mut qp = ctx.create_qp(&options).expect("a queue pair");
+            qp.connect(peer).expect("a connection");
+            qp
+        };
         Guest {
             _stream: None,
-            qp,
+            qp: connected(&welcome.qps.qp),
+            port: welcome.qps.port.as_ref().map(connected),
             cq,
             pushed: memory(layout.results_bytes(), Access::REMOTE_WRITE),
             values: memory(VALUES_BYTES, Access::ALL),
@@ -122,9 +126,14 @@ impl<P: Provider> Guest<P> {
         }
     }
 
-    pub fn exports(&self) -> [Export; 3] {
+    pub fn attach(&self) -> Attach {
         let [pushed, values] = [&self.pushed, &self.values].map(|mr| mr.export(&[]).expect("an export"));
-        [self.qp.export().expect("an export"), pushed, values]
+        let export = |qp: &P::Qp| qp.export().expect("an export");
+        let qps = QpExports {
+            qp: export(&self.qp),
+            port: self.port.as_ref().map(export),
+        };
+        Attach { qps, pushed, values }
     }
 
     pub fn ticket(&self) -> Ticket {
@@ -152,7 +161,8 @@ impl<P: Provider> Guest<P> {
         let mut list = SendList::default();
         list.push(SendWr::write(remote, self.bytes.sge(0, bytes.len())).signaled(WrId(0)));
         // The server may have sent it away already.
-        let _ = self.qp.post_send(self.ctx.cpu(), &list);
+        let qp = self.port.as_mut().unwrap_or(&mut self.qp);
+        let _ = qp.post_send(self.ctx.cpu(), &list);
         let _ = self.cq.poll(self.ctx.cpu(), &mut [Wc::default(); 8]);
     }
 

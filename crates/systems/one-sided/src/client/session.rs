@@ -1,14 +1,14 @@
 //! [`Session`]: a client's resources at one shard; [`Agreed`] and [`Values`] are parts of every session.
 
 use super::fair_buffers::FairBuffers;
-use crate::control::{ServerParams, Ticket};
+use crate::control::{QpExports, ServerParams, Ticket};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
 use drover_control::{ControlStream, Field, Frame, Loss, Message};
 use drover_kv::{PartitionMap, ResultTransfer, SetupError};
 use drover_mem::{PageWish, round_up};
 use drover_rt::{Depths, Queues};
-use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
+use drover_verbs::{Access, Context, MemoryRegion, Provider, QueuePair, Sge};
 use std::fmt::Debug;
 use std::rc::Rc;
 
@@ -171,6 +171,26 @@ impl<P: Provider> ConnResources<P> {
             queues: Queues::new(ctx, depths)?,
             agreed,
             values: Values::new(ctx, value_bytes_max, access)?,
+        })
+    }
+
+    /// Connects to the server's queue pairs.
+    ///
+    /// # Errors
+    /// [`SetupError`] if one cannot be connected.
+    pub fn connect(&mut self, ctx: &P::Context, server: &QpExports) -> Result<(), SetupError> {
+        self.queues.connect_port(ctx, server.port.as_ref())?;
+        Ok(self.queues.qp.connect(&server.qp)?)
+    }
+
+    /// The client's queue pairs, after [`connect`](ConnResources::connect).
+    ///
+    /// # Errors
+    /// [`SetupError`] if one cannot be exported.
+    pub fn exports(&self) -> Result<QpExports, SetupError> {
+        Ok(QpExports {
+            qp: self.queues.qp.export()?,
+            port: self.queues.export_port()?,
         })
     }
 }

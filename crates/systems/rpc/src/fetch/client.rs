@@ -211,7 +211,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
                 (SendOp::Read { remote }, self.probed.sge(0, len))
             }
         };
-        queues.stage(self.kinds + PROBE, op, sge, true);
+        queues.stage_to_port(self.kinds + PROBE, op, sge, true);
         None
     }
 
@@ -259,7 +259,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         };
         let sge = self.requests.sge(offset, len);
         let signaled = self.caller.is_signaled(place);
-        queues.stage(self.kinds + REQUEST + place as u64, op, sge, signaled);
+        queues.stage_to_port(self.kinds + REQUEST + place as u64, op, sge, signaled);
         if self.caller.is_waiting(place) {
             self.watched.push(place as u32);
         }
@@ -334,7 +334,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
             remote: self.results.at(offset),
         };
         let sge = self.landing.sge(offset, len);
-        queues.stage(self.kinds + READ + place as u64, op, sge, true);
+        queues.stage_to_port(self.kinds + READ + place as u64, op, sge, true);
     }
 
     /// On the queue pair of the requests, so that the server sees the mode no later than the next request. Unsignaled:
@@ -349,7 +349,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         };
         let offset = self.caller.layout().inbound_bytes() + change.mode as usize;
         let sge = self.requests.sge(offset, 1);
-        queues.stage(self.kinds + MODE + place as u64, op, sge, false);
+        queues.stage_to_port(self.kinds + MODE + place as u64, op, sge, false);
     }
 
     /// Looks for pushed results, READs that are due, and deadlines; `done` gets the place of each call that has ended,

@@ -6,7 +6,7 @@ use super::guards::{Guarded, Guards};
 use crate::watched_export;
 use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
-use drover_rt::{Queues, ResourceError, WHICH};
+use drover_rt::{Port, Queues, ResourceError, WHICH};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, RemoteRegion, SendOp};
 use std::rc::Rc;
 
@@ -39,7 +39,10 @@ impl ServerCall {
 pub struct FetchServer<P: Provider, G: Guards = Guarded> {
     callee: Callee<G>,
     inbound: P::Mr,
+    /// The results, as they are pushed: the server's registration.
     results: P::Mr,
+    /// The results, as the client READs them, if that takes a registration of its own.
+    fetched: Option<P::Mr>,
     /// The client's memory for pushed results.
     pushed: Option<RemoteRegion>,
     kinds: u64,
@@ -51,26 +54,31 @@ pub struct FetchServer<P: Provider, G: Guards = Guarded> {
 }
 
 impl<P: Provider, G: Guards> FetchServer<P, G> {
-    /// Creates the server's end of a connection.
+    /// Creates the server's end of a connection, with its slots behind `port`.
     ///
     /// # Errors
     /// [`ResourceError`] if memory cannot be allocated or registered.
     pub fn new(
-        ctx: &Rc<P::Context>,
+        port: &Port<P>,
         params: &ConnParams,
         options: CalleeOptions,
     ) -> Result<FetchServer<P, G>, ResourceError> {
-        let layout = params.layout;
-        let memory = |bytes, access| -> Result<P::Mr, ResourceError> {
-            Ok(ctx.register(&ctx.alloc(bytes, PageWish::Small)?, access)?)
-        };
+        let (layout, ctx) = (params.layout, port.server());
         let callee = Callee::new(layout, options, params.incarnations);
-        let inbound = memory(layout.inbound_bytes(), Access::REMOTE_WRITE)?;
+        let inbound = ctx.alloc(layout.inbound_bytes(), PageWish::Small)?;
+        let inbound = port.context().register(&inbound, Access::REMOTE_WRITE)?;
         callee.prepare(inbound.region());
+        let results = ctx.alloc(layout.results_bytes(), PageWish::Small)?;
+        let fetched = port.own().map(|own| own.register(&results, Access::REMOTE_READ));
+        let for_pushes = match fetched {
+            Some(_) => Access::LOCAL_READ,
+            None => Access::REMOTE_READ,
+        };
         Ok(FetchServer {
             callee,
             inbound,
-            results: memory(layout.results_bytes(), Access::REMOTE_READ)?,
+            results: ctx.register(&results, for_pushes)?,
+            fetched: fetched.transpose()?,
             pushed: None,
             kinds: u64::from(params.first_kind) << 32,
             pushing: 0,
@@ -86,7 +94,8 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
     /// [`ResourceError`] if one cannot be exported.
     pub fn exports(&self) -> Result<(Export, Export), ResourceError> {
         let inbound = watched_export::<P>(&self.ctx, &self.inbound)?;
-        Ok((inbound, self.results.export(&[])?))
+        let results = self.fetched.as_ref().unwrap_or(&self.results);
+        Ok((inbound, results.export(&[])?))
     }
 
     /// Imports the client's memory for pushed results; before that, requests are not looked at.

@@ -94,7 +94,7 @@ impl<P: Provider> RingClient<P> {
             imm: None,
         };
         let sge = self.copy.sge(offset, bytes.len());
-        queues.stage(wr_id, op, sge, signaled);
+        queues.stage_to_port(wr_id, op, sge, signaled);
     }
 
     /// The WRITE of the record that ends at `tail` has completed.

@@ -6,7 +6,7 @@ use super::{
 use crate::watched_export;
 use drover_base::Ns;
 use drover_mem::PageWish;
-use drover_rt::{Queues, ResourceError};
+use drover_rt::{Port, Queues, ResourceError};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, RemoteRegion, SendOp};
 use std::rc::Rc;
 
@@ -27,24 +27,25 @@ pub struct RingServer<P: Provider> {
 }
 
 impl<P: Provider> RingServer<P> {
-    /// Creates the server's end of a connection.
+    /// Creates the server's end of a connection, with the ring behind `port`.
     ///
     /// # Errors
     /// [`ResourceError`] if memory cannot be allocated or registered.
     ///
     /// # Panics
     /// If the longest record is longer than a quarter of the ring.
-    pub fn new(ctx: &Rc<P::Context>, params: &RingParams) -> Result<RingServer<P>, ResourceError> {
-        let memory = |bytes, access| -> Result<P::Mr, ResourceError> {
-            Ok(ctx.register(&ctx.alloc(bytes, PageWish::Small)?, access)?)
+    pub fn new(port: &Port<P>, params: &RingParams) -> Result<RingServer<P>, ResourceError> {
+        let ctx = port.server();
+        let memory = |owner: &P::Context, bytes, access| -> Result<P::Mr, ResourceError> {
+            Ok(owner.register(&ctx.alloc(bytes, PageWish::Small)?, access)?)
         };
         let count = params.slot_count.min(REPLIES_MAX);
-        let ring = memory(params.ring_bytes, Access::REMOTE_WRITE)?;
+        let ring = memory(port.context(), params.ring_bytes, Access::REMOTE_WRITE)?;
         let receiver = Receiver::new(params.ring_bytes, params.request_bytes);
         Ok(RingServer {
             inbox: Inbox::new(ring.region().clone(), receiver, params.sums),
             ring,
-            replies: memory(NOTICE_BYTES + count * params.reply_bytes, Access::LOCAL_READ)?,
+            replies: memory(ctx, NOTICE_BYTES + count * params.reply_bytes, Access::LOCAL_READ)?,
             free_replies: (0..count as u32).collect(),
             is_noticing: false,
             mailbox: None,

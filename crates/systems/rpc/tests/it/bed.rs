@@ -5,7 +5,7 @@ use drover_rpc::CallError;
 use drover_rpc::fetch::{
     CalleeOptions, CallerOptions, ConnParams, FetchClient, FetchServer, Format, Layout, ServerCall,
 };
-use drover_rt::{Depths, Queues};
+use drover_rt::{Depths, Port, Queues};
 use drover_verbs::{Export, Provider, QueuePair, Wc, WcStatus};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -55,7 +55,7 @@ impl<P: Provider> EchoServer<P> {
     pub fn new(ctx: &Rc<P::Context>, params: &ConnParams, options: CalleeOptions) -> EchoServer<P> {
         EchoServer {
             queues: Queues::<P>::new(ctx, Depths::of_sends(params.layout.place_count)).expect("queues"),
-            server: FetchServer::new(ctx, params, options).expect("a server's end"),
+            server: FetchServer::new(&Port::shared(ctx), params, options).expect("a server's end"),
             handler: Handler::default(),
             request: Vec::with_capacity(params.layout.request_bytes),
             at_work: None,

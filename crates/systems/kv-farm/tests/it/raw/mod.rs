@@ -3,7 +3,9 @@
 use drover_base::Ns;
 use drover_control::ControlStream;
 use drover_kv_farm::Farm;
-use drover_kv_farm::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, Ticket, Welcome};
+use drover_kv_farm::control::{
+    Attach, FarmParams, Hello, PROTOCOL_VERSION, QpExports, Ready, Ticket, Welcome,
+};
 use drover_mem::PageWish;
 use drover_rpc::ring::NOTICE_BYTES;
 use drover_testkit::beds::OneShard;
@@ -47,7 +49,10 @@ impl Guests for Cluster {
         let welcome: Welcome = self.receive(&mut stream).decode().expect("a welcome");
         let mut guest = Guest::new(&self.ctx, stream, &welcome);
         let attach = Attach {
-            qp: guest.qp.export().expect("an export"),
+            qps: QpExports {
+                qp: guest.qp.export().expect("an export"),
+                port: Some(guest.port.export().expect("an export")),
+            },
             mailbox: guest.mailbox.export(&[]).expect("an export"),
             values: guest.values.export(&[]).expect("an export"),
         };
@@ -62,6 +67,7 @@ type Of<P> = <P as Provider>::Mr;
 pub struct Guest {
     stream: ControlStream,
     qp: <Loopback as Provider>::Qp,
+    port: <Loopback as Provider>::Qp,
     cq: <Loopback as Provider>::Cq,
     mailbox: Of<Loopback>,
     values: Of<Loopback>,
@@ -78,13 +84,17 @@ impl Guest {
             ctx.register(&region, access).expect("a region")
         };
         let cq = ctx.create_cq(64).expect("a queue");
-        let mut qp = ctx
-            .create_qp(&QpOptions::<Loopback>::new(QpKind::Rc, &cq, ctx.caps()))
-            .expect("a queue pair");
-        qp.connect(&welcome.qp).expect("a connection");
+        let connected = |peer| {
+            let options = QpOptions::<Loopback>::new(QpKind::Rc, &cq, ctx.caps());
+            let mut qp = ctx.create_qp(&options).expect("a queue pair");
+            qp.connect(peer).expect("a connection");
+            qp
+        };
+        let port = welcome.qps.port.as_ref().expect("a ring behind a port");
         Guest {
             stream,
-            qp,
+            qp: connected(&welcome.qps.qp),
+            port: connected(port),
             cq,
             mailbox: memory(
                 NOTICE_BYTES + 8 * welcome.reply_bytes as usize,
@@ -108,7 +118,7 @@ impl Guest {
         let mut list = SendList::default();
         list.push(SendWr::write(self.ring.at(offset), self.bytes.sge(0, bytes.len())).signaled(WrId(0)));
         // The server may have sent it away already.
-        let _ = self.qp.post_send(self.ctx.cpu(), &list);
+        let _ = self.port.post_send(self.ctx.cpu(), &list);
         let _ = self.cq.poll(self.ctx.cpu(), &mut [Wc::default(); 8]);
     }
 }

@@ -1,0 +1,205 @@
+//! Rules for clients that guess each other's keys.
+
+use super::{Bed, BedOptions};
+use drover_base::{Cpu, Ns};
+use drover_kv::{Completion, KvClient, Op, Outcome};
+use drover_verbs::{Provider, WcStatus};
+use drover_verbs_suite::faulty::{Forged, Forger, Forgery, GivenKey, KeyMistake};
+
+/// Keys of each client's short item and of its long one.
+const VICTIMS: [&[u8]; 2] = [b"victim's", b"victim's long"];
+const ROGUES: [&[u8]; 2] = [b"rogue's", b"rogue's long"];
+/// Length of a value that fits no message or slot.
+const LONG_BYTES: usize = 16 << 10;
+/// Bytes at the start of a region that are compared: more than a forged request has.
+const COMPARED: usize = 4096;
+/// Polls of a client after which its forged request will not complete, if the time is up, too: on a wire that loses packets the
+/// refusal may come late.
+const POLLS_MAX: usize = 10_000;
+const TIME_MAX: Ns = Ns::from_s(30);
+/// Rounds of the bed in which an operation has an outcome.
+const ROUNDS_MAX: usize = 20_000_000;
+
+/// A client that has guessed the keys of all memory that another client was given tries each in a READ and in WRITEs, by each
+/// queue pair that it has. All are refused with an error, but READs of what every client may READ; over unreliable queue
+/// pairs they are lost. No byte changes, and the other client's session goes on as if nothing had happened.
+pub fn foreign_rkey_changes_nothing<B: Bed>() {
+    if !B::P::ISOLATES || !B::offers().isolates {
+        println!(
+            "skipped: a peer over {} has what it was given, or clients trust each other",
+            B::P::NAME
+        );
+        return;
+    }
+    let (attempts, harm) = attack::<B>(None);
+    println!("{attempts} forged requests");
+    assert!(attempts > 0, "no request could be forged");
+    assert!(harm.is_empty(), "{harm:#?}");
+}
+
+/// [`foreign_rkey_changes_nothing`] notices if servers make `mistake`.
+pub fn key_mistake_is_caught<B: Bed>(mistake: KeyMistake) {
+    let (_, harm) = attack::<B>(Some(mistake));
+    println!("{harm:#?}");
+    assert!(!harm.is_empty(), "{mistake:?} was not noticed");
+}
+
+/// Number of forged requests, and what they did.
+fn attack<B: Bed>(mistake: Option<KeyMistake>) -> (usize, Vec<String>) {
+    let forger = Forger::new(mistake);
+    let mut bed = B::start(&BedOptions {
+        partition_count: 1,
+        forger: Some(forger.clone()),
+        ..BedOptions::default()
+    });
+    let mut victim = bed.connect();
+    store(&mut bed, &mut victim, VICTIMS);
+    let keys = forger.keys();
+    let mut rogue = bed.connect();
+    store(&mut bed, &mut rogue, ROGUES);
+    let own = forger.keys().split_off(keys.len());
+    let mut case = Attack {
+        bed,
+        forger,
+        // A request that succeeds may have no completion.
+        patience: mistake.map_or(TIME_MAX, |_| Ns::ZERO),
+        attempts: 0,
+        harm: Vec::new(),
+    };
+    let [short, long] = ROGUES.map(|key| Op::Get { key });
+    for key in &keys {
+        case.attempt(
+            &mut rogue,
+            &Op::put(ROGUES[0], b"short"),
+            key,
+            Forgery::Write(key.remote),
+        );
+        for get in [short, long] {
+            case.attempt(&mut rogue, &get, key, Forgery::WriteForRead(key.remote));
+            if !own.iter().any(|other| other.is(key)) {
+                case.attempt(&mut rogue, &get, key, Forgery::Read(key.remote));
+            }
+        }
+    }
+    case.look_after(&mut victim, &keys);
+    (case.attempts, case.harm)
+}
+
+/// Stores a client's short item and its long one, so that it has all memory that it ever asks for.
+fn store<B: Bed>(bed: &mut B, client: &mut B::Client, [short, long]: [&[u8]; 2]) {
+    for (key, value) in [(short, &b"short"[..]), (long, &[7; LONG_BYTES])] {
+        assert_eq!(ask(bed, client, &Op::put(key, value)), "Stored");
+        assert_eq!(ask(bed, client, &Op::Get { key }), "Value");
+    }
+}
+
+struct Attack<B> {
+    bed: B,
+    forger: Forger,
+    /// How long a forged request may take.
+    patience: Ns,
+    attempts: usize,
+    harm: Vec<String>,
+}
+
+impl<B: Bed> Attack<B> {
+    /// The rogue's operation `op` posts a forged request for the memory of `key`, if it posts one that can be replaced.
+    fn attempt(&mut self, rogue: &mut B::Client, op: &Op<'_>, key: &GivenKey, forgery: Forgery) {
+        // Its session was lost with the last forgery.
+        let value = ask(&mut self.bed, rogue, &Op::Get { key: ROGUES[0] });
+        assert_eq!(value, "Value", "the rogue has a session");
+        self.forger.forge(Some(forgery));
+        let mut before = bytes(key);
+        let mut outcome = submit(&mut self.bed, rogue, op);
+        poll(&self.bed, rogue, &mut outcome);
+        while self.forger.forged() == Forged::No && outcome.is_none() {
+            self.bed.step();
+            before = bytes(key);
+            poll(&self.bed, rogue, &mut outcome);
+        }
+        // The server does nothing meanwhile, so that only the forged request can change its memory.
+        let (started, mut polls) = (self.bed.now(), 0);
+        while self.forger.forged() == Forged::Posted
+            && (polls < POLLS_MAX || self.bed.now() - started < self.patience.0)
+        {
+            poll(&self.bed, rogue, &mut outcome);
+            polls += 1;
+        }
+        let (forged, after) = (self.forger.forged(), bytes(key));
+        self.forger.forge(None);
+        finish(&mut self.bed, rogue, outcome);
+        let is_refused = match forged {
+            Forged::No => return,
+            Forged::Unreliable => bytes(key) == before,
+            forged => forged == Forged::Completed(WcStatus::RemoteAccess),
+        };
+        self.attempts += 1;
+        let what = format!("{forgery:?} of {op:?}: {forged:?}");
+        if !is_refused {
+            self.harm.push(what);
+        } else if after != before {
+            self.harm.push(format!("{what}, and bytes have changed"));
+        }
+    }
+
+    /// Whether the victim's session and item are as before.
+    fn look_after(&mut self, victim: &mut B::Client, keys: &[GivenKey]) {
+        let value = ask(&mut self.bed, victim, &Op::Get { key: VICTIMS[0] });
+        let stored = ask(&mut self.bed, victim, &Op::put(VICTIMS[0], b"new"));
+        if [&value[..], &stored] != ["Value", "Stored"] {
+            self.harm
+                .push(format!("the victim's operations ended as {value}, {stored}"));
+        }
+        let left = self.forger.keys();
+        if !keys
+            .iter()
+            .all(|key| left.iter().any(|left| left.remote == key.remote))
+        {
+            self.harm.push("the victim's session was lost".to_owned());
+        }
+    }
+}
+
+/// The start of a region.
+fn bytes(key: &GivenKey) -> Vec<u8> {
+    let memory = key
+        .memory
+        .as_ref()
+        .expect("memory of a server on the forger's device");
+    let mut bytes = vec![0; memory.len().min(COMPARED)];
+    memory.copy_out(0, &mut bytes);
+    bytes
+}
+
+/// Submits `op`; its outcome is to come.
+fn submit<B: Bed>(bed: &mut B, client: &mut B::Client, op: &Op<'_>) -> Option<String> {
+    client.submit(bed.cpu(), op, 0).expect("space in the window");
+    None
+}
+
+fn poll<B: Bed>(bed: &B, client: &mut B::Client, outcome: &mut Option<String>) {
+    bed.cpu().refresh();
+    client.poll(bed.cpu(), &mut |done: Completion<'_>| {
+        *outcome = Some(match done.outcome {
+            Outcome::Value(_) => "Value".to_owned(),
+            other => format!("{other:?}"),
+        });
+    });
+}
+
+/// Runs the bed until the operation has an outcome, and returns that.
+fn finish<B: Bed>(bed: &mut B, client: &mut B::Client, mut outcome: Option<String>) -> String {
+    for _ in 0..ROUNDS_MAX {
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
+        bed.step();
+        poll(bed, client, &mut outcome);
+    }
+    panic!("an operation hangs");
+}
+
+fn ask<B: Bed>(bed: &mut B, client: &mut B::Client, op: &Op<'_>) -> String {
+    let outcome = submit(bed, client, op);
+    finish(bed, client, outcome)
+}
