@@ -50,7 +50,7 @@ fn with_memory_file() -> String {
 }
 
 /// Settings of a service with items of its own, which mean nothing to a gateway.
-const OWN_ITEMS: [&str; 17] = [
+const OWN_ITEMS: [&str; 18] = [
     "system",
     "fabric",
     "hash",
