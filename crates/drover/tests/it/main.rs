@@ -21,4 +21,5 @@ mod perf;
 mod pool;
 mod pool_gateway;
 mod syscalls;
+mod tls;
 mod users;
