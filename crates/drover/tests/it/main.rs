@@ -23,4 +23,5 @@ mod perf;
 mod pool;
 mod pool_gateway;
 mod syscalls;
+mod tls;
 mod users;
