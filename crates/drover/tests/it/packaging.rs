@@ -58,16 +58,19 @@ fn the_packaged_settings_are_settings() {
     let text = packaging("drover.conf");
     let (status, error) = config("packaged", &text);
     assert_eq!((status, error.as_str()), (0, ""));
-    let examples: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix('#')).collect();
-    let examples: Vec<&str> = examples
-        .into_iter()
-        .filter(|line| !line.starts_with(' '))
+    // Examples on adjacent lines belong together.
+    let example = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+    let lines: Vec<&str> = text.lines().collect();
+    let groups = lines.chunk_by(|one, next| example(one) == example(next));
+    let examples: Vec<String> = groups
+        .filter(|group| example(&group[0]))
+        .map(|group| group.join("\n").replace('#', ""))
         .collect();
     assert!(examples.len() > 5);
-    for line in examples {
-        let (status, error) = config("example", line);
+    for example in examples {
+        let (status, error) = config("example", &example);
         // A machine without a device, or with few cores, may refuse the value, but knows the name.
-        assert!(status == 0 && error.is_empty(), "{line}: {error}");
+        assert!(status == 0 && error.is_empty(), "{example}: {error}");
     }
     assert_eq!(
         config("unknown", "no-such-setting = 1").0,
