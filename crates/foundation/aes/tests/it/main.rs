@@ -75,7 +75,10 @@ fn plain_cmac(cipher: &impl Cipher, message: &[u8]) -> u128 {
     // The standard's numbers begin with their highest byte.
     let double = |key: u128| key << 1 ^ if key >> 127 == 1 { 0x87 } else { 0 };
     let k1 = double(cipher.encrypt(0).swap_bytes());
-    let (whole, mut bytes) = (message.len() % 16 == 0 && !message.is_empty(), message.to_vec());
+    let (whole, mut bytes) = (
+        message.len().is_multiple_of(16) && !message.is_empty(),
+        message.to_vec(),
+    );
     if !whole {
         bytes.push(0x80);
         bytes.resize(bytes.len().next_multiple_of(16), 0);
