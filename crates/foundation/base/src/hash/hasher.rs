@@ -13,7 +13,7 @@ pub struct KeyHasher(Keyed);
 #[derive(Clone)]
 enum Keyed {
     Aes(Cmac<Instructions>),
-    /// The same hash where the processor has no instructions for it: ten times slower.
+    /// The same hash where the processor has no instructions for it: a hundred times slower.
     AesPortable(Box<Cmac<Portable>>),
     Xxh3(Secret),
 }
@@ -51,8 +51,8 @@ impl KeyHasher {
         }
     }
 
-    /// The hash of `key`, of any length. A few nanoseconds for 16 bytes; about 20 ns for other short keys, and some 200 ns
-    /// for 250 bytes.
+    /// The hash of `key`, of any length. A few nanoseconds for up to 24 bytes; with AES, about 12 ns for 64 bytes and 100 ns
+    /// for 250.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         match key_words(key) {
