@@ -69,7 +69,7 @@ impl Client {
     fn event(&mut self, server: &mut Server) -> Option<LinkEvent<()>> {
         (0..TURNS_MAX).find_map(|_| {
             server.bed.waiting_turn();
-            self.now = self.now + Ns::from_ms(1);
+            self.now += Ns::from_ms(1);
             self.link.poll(self.now)
         })
     }
@@ -103,7 +103,7 @@ fn a_link_comes_up_again() {
     client.is_cut(&mut server);
     let why = (0..TURNS_MAX).find_map(|_| {
         server.bed.waiting_turn();
-        client.now = client.now + Ns::from_ms(1);
+        client.now += Ns::from_ms(1);
         assert!(
             client.link.poll(client.now).is_none(),
             "no session with a stranger"
