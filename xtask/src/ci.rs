@@ -38,6 +38,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     steps.run_beside(
         |steps| guest::run(steps, &guest::Args::default()),
         |steps| {
+            package::installed::run(steps);
             bench::smoke(steps);
             suite::run_of_ci(steps);
             abuse::run(steps, &abuse::Args::short());
@@ -75,5 +76,6 @@ fn single_core(steps: &mut Steps) {
 fn prepare_others() -> StepResult {
     guest::prepare()?;
     clients::prepare()?;
+    package::installed::prepare()?;
     suite::prepare().map(|_| Counts::default())
 }

@@ -129,6 +129,20 @@ const SCENARIOS: &[Scenario] = &[
         seconds: 120,
     },
     Scenario {
+        name: "metrics-lossy",
+        network: Network::Wire { loss: 2 },
+        programs: &[Program::Drover],
+        script: include_str!("scripts/metrics.sh"),
+        seconds: 240,
+    },
+    Scenario {
+        name: "guarded-wire",
+        network: Network::Wire { loss: 0 },
+        programs: &[Program::Drover],
+        script: include_str!("scripts/guarded.sh"),
+        seconds: 240,
+    },
+    Scenario {
         name: "service-itself",
         network: Network::Itself,
         programs: &[Program::Drover],

@@ -2,7 +2,7 @@
 //! linearizable, the server neither panics nor keeps anything, and nobody is disconnected for long.
 //!
 //! Rounds alternate: nobody else; a client that does the same work without harm; the attacker. The throughput of the honest
-//! ones is printed for each, and judged by people: processors are few and shared.
+//! ones is printed for each, with the reason where it falls below half, and judged by people: processors are few and shared.
 //!
 //! RACE's clients are trusted with all memory of a pool once they are let in, so there the attacker knows no password.
 //!
@@ -10,7 +10,7 @@
 
 use crate::campaigns::attacker::Attack;
 use crate::campaigns::bed::{Bed, HERD, Setting, record, wait};
-use crate::campaigns::client::OPS_PER_ROUND;
+use crate::campaigns::client::{CLIENT_COUNT, OPS_PER_ROUND};
 use crate::campaigns::journal::{Command, now, since};
 use crate::campaigns::processes::{Attacker, Done};
 use crate::campaigns::{Repeat, number};
@@ -23,6 +23,9 @@ use std::time::Duration;
 const SECONDS: u64 = 30;
 /// Time with one server.
 const SERVER_LIFE: Duration = Duration::from_secs(12);
+
+/// Threads of an attacker that are busy: its client, its proxy, and those that rewrite memory and make noise.
+const ATTACKER_THREADS: usize = 4;
 
 /// Time in which an attacker connects.
 const START: Duration = Duration::from_millis(100);
@@ -128,11 +131,35 @@ impl Campaign {
         println!(
             "{}: {alone:.0} operations/s alone, {tame:.0} beside a client of the same work, {hostile:.0} beside the attacker \
              ({:.2} of the latter), medians of {} rounds; {lives} attackers: {words} words of {mapped} mappings, {frames} \
-             frames spoiled, {answered} operations answered",
+             frames spoiled, {answered} operations answered; {}",
             self.system,
             hostile / tame,
             self.rates[2].len(),
+            self.share(alone, tame, hostile),
         );
+    }
+
+    /// How much of their throughput honest clients keep beside the attacker, and what takes the rest.
+    fn share(&self, alone: f64, tame: f64, hostile: f64) -> String {
+        let kept = hostile / alone;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = CLIENT_COUNT as usize + if self.system == HERD { 1 } else { 2 };
+        let needed = threads + ATTACKER_THREADS;
+        if kept >= 0.5 {
+            return format!("honest clients keep {kept:.2} of their throughput");
+        }
+        if cores >= needed {
+            return format!(
+                "honest clients keep only {kept:.2} of their throughput, although {cores} cores suffice for the server, \
+                 its clients and the attacker: it is the attack"
+            );
+        }
+        format!(
+            "honest clients keep {kept:.2} of their throughput, because the attacker has no core of its own: {cores} cores \
+             for {threads} threads of server and clients and {ATTACKER_THREADS} of the attacker's; a client with as many \
+             threads that does no harm leaves {:.2}",
+            tame / alone
+        )
     }
 
     /// Whether there was harm: attackers may ruin themselves before they do any.

@@ -9,6 +9,7 @@ use drover_verbs::*;
 use drover_verbs_shm::{Shm, ShmContext, ShmDevice, ShmOptions, ShmQp};
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -307,4 +308,62 @@ fn memory_of_huge_pages_is_refused_where_peers_are_not_trusted() {
     lane.fds[0] = forged.fds[0].clone();
     let refused = here.connect(&lane).expect_err("huge pages");
     assert!(refused.to_string().contains("huge pages"), "{refused}");
+}
+
+/// Memory of `bytes` with these seals.
+fn memory_with(bytes: u64, seals: SealFlags) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let fd = memfd_create("peer", flags).expect("memory");
+    ftruncate(&fd, bytes).expect("length");
+    fcntl_add_seals(&fd, seals).expect("seals");
+    fd
+}
+
+/// What is no memory, is too short, or could be made shorter later, is refused, wherever a peer passes a descriptor. Memory that is
+/// longer than it needs to be is mapped as far as the export says, however long it is.
+#[test]
+fn descriptors_of_anything_but_sealed_memory_are_refused() {
+    let ctx = context();
+    let memory = ctx.alloc(4096, PageWish::Small).expect("memory");
+    let mr = ctx.register(&memory, Access::ALL).expect("registration");
+    let export = mr.export(&[]).expect("export");
+    let whole = SealFlags::SHRINK | SealFlags::GROW;
+    let file = |path: &str| OwnedFd::from(std::fs::File::open(path).expect("every system has it"));
+    let (reader, _writer) = std::io::pipe().expect("pipe");
+    for (what, fd) in [
+        ("a directory", file("/")),
+        ("a device", file("/dev/zero")),
+        ("a pipe", reader.into()),
+        ("short memory", memory_with(2048, whole)),
+        (
+            "memory without seals, which can shrink",
+            memory_with(4096, SealFlags::empty()),
+        ),
+        (
+            "memory sealed only against growing",
+            memory_with(4096, SealFlags::GROW),
+        ),
+        (
+            "memory sealed against writing",
+            memory_with(4096, whole | SealFlags::WRITE),
+        ),
+    ] {
+        let forged = Export {
+            fds: vec![Arc::new(fd)],
+            ..export.clone()
+        };
+        let region = ctx.import_region(&forged);
+        assert!(region.is_err(), "{what} is taken for a region");
+        let (cq, own) = (ctx.create_cq(8).expect("cq"), context());
+        let foreign = own.create_cq(8).expect("cq");
+        let (mut here, there) = (qp(&ctx, &cq, QpKind::Rc), qp(&own, &foreign, QpKind::Rc));
+        let mut lane = there.export().expect("export");
+        lane.fds[0] = forged.fds[0].clone();
+        assert!(here.connect(&lane).is_err(), "{what} is taken for a lane");
+    }
+    let huge = Export {
+        fds: vec![Arc::new(memory_with(1 << 42, whole))],
+        ..export
+    };
+    ctx.import_region(&huge).expect("its first page suffices");
 }

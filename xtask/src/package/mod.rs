@@ -1,5 +1,7 @@
 //! Manual pages and the Debian package.
 
+pub mod installed;
+
 use crate::command::{self, cargo, root};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};

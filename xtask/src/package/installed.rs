@@ -1,0 +1,112 @@
+//! `cargo xtask installed`: the Debian package as an operator meets it, installed by dpkg, started as its unit says, used by
+//! members of its group and refused to others, purged.
+//!
+//! All that happens in namespaces of their own, over a root whose changes stay in memory (`root.sh`, `installed.sh`). Only
+//! root can have that; elsewhere the step is skipped, and says so.
+
+use super::{install_cargo_deb, write_manual};
+use crate::command::{self, cargo, target_dir};
+use crate::counts::Counts;
+use crate::setup;
+use crate::steps::{StepResult, Steps};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Programs needed here, their packages, and purposes.
+const TOOLS: &[setup::Tool] = &[
+    ("ip", "iproute2", "starts the loopback of a namespace"),
+    (
+        "systemd-sysusers",
+        "systemd-standalone-sysusers",
+        "makes the package's user",
+    ),
+];
+/// Namespaces of the test: nothing that it mounts, starts or listens at is anybody else's.
+const NAMESPACES: [&str; 6] = ["--mount", "--pid", "--fork", "--net", "--ipc", "--kill-child"];
+/// Status of `root.sh` on machines that do not allow a root of its own.
+const NOT_ALLOWED: i32 = 77;
+const SKIPPED: Counts = Counts {
+    passed: 0,
+    failed: 0,
+    skipped: 1,
+};
+
+/// Packages the binary of the tests and uses the package as an operator would.
+pub fn run(steps: &mut Steps) {
+    steps.run("installed", || {
+        if let Err(why) = allowed() {
+            eprintln!("    skipped: {why}");
+            return Ok(SKIPPED);
+        }
+        prepare()?;
+        write_manual()?;
+        let folder = target_dir("installed");
+        fs::create_dir_all(folder.join("root")).map_err(|why| format!("{}: {why}", folder.display()))?;
+        let package = folder.join("drover.deb");
+        build(&package)?;
+        use_it(&folder, &package)
+    });
+}
+
+/// Installs what the step needs while other builds run.
+pub fn prepare() -> StepResult {
+    setup::install(TOOLS)?;
+    install_cargo_deb()
+}
+
+fn allowed() -> Result<(), &'static str> {
+    if !command::has("dpkg") {
+        return Err("no dpkg: this is no Debian");
+    }
+    let probe = Command::new("unshare").args(NAMESPACES).arg("true").output();
+    match probe.is_ok_and(|probe| probe.status.success()) {
+        true => Ok(()),
+        false => Err("only root can have a root of its own, where namespaces are allowed"),
+    }
+}
+
+/// The package, but for the binary, which is the one of the tests: a release build takes minutes.
+fn build(package: &Path) -> StepResult {
+    let words = [
+        "deb",
+        "--package",
+        "drover",
+        "--locked",
+        "--no-build",
+        "--profile",
+        "dev",
+        "--strip",
+        "--fast",
+    ];
+    command::run(cargo(&words).arg("--output").arg(package))
+}
+
+fn use_it(folder: &Path, package: &Path) -> StepResult {
+    let script = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text)
+            .map(|()| path)
+            .map_err(|why| format!("{name}: {why}"))
+    };
+    let root = script("root.sh", include_str!("root.sh"))?;
+    let installed = script("installed.sh", include_str!("installed.sh"))?;
+    let mut words = Command::new("unshare");
+    words.args(NAMESPACES).arg("--propagation").arg("private");
+    words
+        .arg("sh")
+        .arg(root)
+        .arg(folder.join("root"))
+        .arg(package)
+        .arg(installed);
+    command::show(&words);
+    let status = words.status().map_err(|why| format!("unshare: {why}"))?;
+    match status.code() {
+        Some(0) => Ok(Counts::ONE),
+        Some(NOT_ALLOWED) => {
+            eprintln!("    skipped: this machine allows no root of its own");
+            Ok(SKIPPED)
+        }
+        _ => Err(format!("the installed package ended with {status}")),
+    }
+}
