@@ -201,7 +201,7 @@ fn another_version_is_refused_by_name() {
         !matches!(said, Some(Ok(None)))
     });
     let said = said.expect("an answer").expect_err("a refusal");
-    assert!(said.contains("the server speaks version 3"), "{said}");
+    assert!(said.contains("the server speaks version 4"), "{said}");
 }
 
 fn ask<F: Fabric>(bed: &Bed<F>, order: Order) -> Result<Vec<NodeStatus>, PoolError> {
