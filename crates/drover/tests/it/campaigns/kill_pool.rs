@@ -508,9 +508,7 @@ fn nodes_repair_what_the_last_processes_left() {
     // A new pool for each attempt: in a small table there are most splits, and a pool that is only added to gets full.
     let (mut bed, locks) = loop {
         let mut bed = Bed::start("last-pool", "2000");
-        for index in 0..MEMBERS {
-            bed.wait_for_progress(index);
-        }
+        // None of them has to go on: on a busy machine a member may have ended, because its pool was full.
         let _ = bed.lock_holder();
         for member in &mut bed.members {
             member.send(Signal::KILL);
