@@ -1,4 +1,4 @@
-//! Memory nodes whose control channels are TCP with TLS: who comes in, and who is told why not. The card is a library of
+//! Memory nodes whose control channels are TCP with TLS: which clients enter, and what the others are told. The card is a library of
 //! ours, so all of them are in this process.
 
 use super::card_numbers::{any_core, card, settings};

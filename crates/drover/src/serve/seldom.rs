@@ -16,16 +16,16 @@ const PERIOD: Ns = Ns::from_s(1);
 
 /// A layer that leaves out events of level `INFO` and above beyond so many of one place in a second. Lines that were asked
 /// for with `-v` are all written.
-pub(super) struct Seldom(Mutex<Places>);
+pub(super) struct Seldom(Mutex<Callsites>);
 
-struct Places {
+struct Callsites {
     clock: NativeCpu,
     /// Few: those whose lines were ever written.
-    known: Vec<(Identifier, Place)>,
+    known: Vec<(Identifier, Callsite)>,
 }
 
-/// Lines of a place since the beginning of its period.
-struct Place {
+/// Lines of a callsite since the beginning of its period.
+struct Callsite {
     since: Ns,
     written: u32,
     left_out: u64,
@@ -39,9 +39,9 @@ enum Fate {
     LeftOut,
 }
 
-impl Place {
-    fn new(now: Ns) -> Place {
-        Place {
+impl Callsite {
+    fn new(now: Ns) -> Callsite {
+        Callsite {
             since: now,
             written: 0,
             left_out: 0,
@@ -51,7 +51,7 @@ impl Place {
     fn judge(&mut self, now: Ns) -> Fate {
         let mut before = 0;
         if now.since(self.since) >= PERIOD {
-            before = std::mem::replace(self, Place::new(now)).left_out;
+            before = std::mem::replace(self, Callsite::new(now)).left_out;
         }
         if self.written == LINES {
             self.left_out += 1;
@@ -62,12 +62,12 @@ impl Place {
     }
 }
 
-impl Places {
+impl Callsites {
     fn judge(&mut self, id: Identifier) -> Fate {
         let now = self.clock.refresh();
         let index = self.known.iter().position(|(known, _)| *known == id);
         let index = index.unwrap_or_else(|| {
-            self.known.push((id, Place::new(now)));
+            self.known.push((id, Callsite::new(now)));
             self.known.len() - 1
         });
         self.known[index].1.judge(now)
@@ -76,7 +76,7 @@ impl Places {
 
 impl Seldom {
     pub(super) fn new() -> Seldom {
-        Seldom(Mutex::new(Places {
+        Seldom(Mutex::new(Callsites {
             clock: NativeCpu::new(0),
             known: Vec::new(),
         }))
@@ -91,8 +91,8 @@ impl<S: Subscriber> Layer<S> for Seldom {
         }
         // The lock is free again when the line about other lines is written.
         let fate = {
-            let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            places.judge(metadata.callsite())
+            let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            sites.judge(metadata.callsite())
         };
         if let Fate::Written(count @ 1..) = fate {
             tracing::info!(
@@ -110,16 +110,16 @@ mod tests {
     #[test]
     fn some_lines_a_second_are_written_and_the_others_counted() {
         let start = Ns::from_s(7);
-        let mut place = Place::new(start);
+        let mut site = Callsite::new(start);
         for _ in 0..LINES {
-            assert_eq!(place.judge(start), Fate::Written(0));
+            assert_eq!(site.judge(start), Fate::Written(0));
         }
         for _ in 0..7 {
-            assert_eq!(place.judge(start + Ns::from_ms(500)), Fate::LeftOut);
+            assert_eq!(site.judge(start + Ns::from_ms(500)), Fate::LeftOut);
         }
-        assert_eq!(place.judge(start + PERIOD), Fate::Written(7));
-        assert_eq!(place.judge(start + PERIOD), Fate::Written(0));
+        assert_eq!(site.judge(start + PERIOD), Fate::Written(7));
+        assert_eq!(site.judge(start + PERIOD), Fate::Written(0));
         let later = start + Ns::from_s(9);
-        assert_eq!(place.judge(later), Fate::Written(0), "nothing was left out since");
+        assert_eq!(site.judge(later), Fate::Written(0), "nothing was left out since");
     }
 }
