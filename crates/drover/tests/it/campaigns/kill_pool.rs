@@ -312,9 +312,12 @@ impl Bed {
         }
     }
 
-    /// A member that holds a lock now, if one does soon.
+    /// A member that holds a lock now, if one does soon: while the table is small, in which there are most splits.
     fn lock_holder(&mut self) -> Option<usize> {
         for _ in 0..2_000 {
+            if self.added() > KEYS_PER_POOL {
+                break;
+            }
             let held = self
                 .verifier
                 .run(|cx, race, _| async move { race.held_locks(&cx).await.expect("READs") });
