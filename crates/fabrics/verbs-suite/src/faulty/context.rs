@@ -1,6 +1,7 @@
 //! [`FaultyDevice`] and [`FaultyContext`]: the control path passes calls on and records registered memory, so that late
 //! messages can be copied.
 
+use super::forger::ContextNumber;
 use super::late::{LATE_DEPTH, LateQueue, PIECE_BYTES};
 use super::options::Counters;
 use super::results::Results;
@@ -161,6 +162,8 @@ impl<P: Provider> FaultyDevice<P> {
         Ok(FaultyContext {
             inner,
             caps: self.caps.clone(),
+            number: shared.number(),
+            is_isolated: false,
             shared: Rc::new(shared),
         })
     }
@@ -197,6 +200,13 @@ pub(super) struct Shared<P: Provider> {
 }
 
 impl<P: Provider> Shared<P> {
+    /// The number of a new context.
+    fn number(&self) -> ContextNumber {
+        self.forger
+            .as_ref()
+            .map_or_else(ContextNumber::default, Forger::opened)
+    }
+
     pub(super) fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed)
     }
@@ -237,6 +247,8 @@ impl<P: Provider> Shared<P> {
 pub struct FaultyContext<P: Provider> {
     inner: P::Context,
     caps: Arc<Caps>,
+    number: ContextNumber,
+    is_isolated: bool,
     shared: Rc<Shared<P>>,
 }
 
@@ -278,12 +290,14 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
 
     fn isolated(&self) -> Result<Option<FaultyContext<P>>, OpenError> {
         let forger = &self.shared.forger;
-        if (forger.as_ref()).is_some_and(|forger| forger.makes(KeyMistake::SharesDomain)) {
+        if (forger.as_ref()).is_some_and(|forger| forger.errs(KeyMistake::SharesDomain)) {
             return Ok(None);
         }
         let beside = |inner| FaultyContext {
             inner,
             caps: self.caps.clone(),
+            number: self.shared.number(),
+            is_isolated: true,
             shared: self.shared.clone(),
         };
         Ok(self.inner.isolated()?.map(beside))
@@ -295,7 +309,7 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
 
     fn register(&self, region: &Region, access: Access) -> Result<FaultyMr<P>, RegisterError> {
         let forger = &self.shared.forger;
-        let access = (forger.as_ref()).map_or(access, |forger| forger.rights(access));
+        let access = (forger.as_ref()).map_or(access, |forger| forger.rights(access, self.is_isolated));
         Ok(self.recorded(self.inner.register(region, access)?))
     }
 
@@ -312,6 +326,7 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
         Ok(FaultyCq {
             inner: self.inner.create_cq(depth + extra)?,
             shared: self.shared.clone(),
+            context: self.number,
         })
     }
 
@@ -338,20 +353,24 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
             kind: options.kind,
             shared: self.shared.clone(),
             scratch: SendList::default(),
+            context: self.number,
+            completes_in: options.send_cq.context,
         })
     }
 
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
         let remote = self.inner.import_region(export)?;
         if let Some(forger) = &self.shared.forger {
-            forger.imported(export, remote);
+            forger.imported(self.number, export, remote, |other| {
+                self.inner.import_region(other)
+            });
         }
         Ok(remote)
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
         if let Some(forger) = &self.shared.forger {
-            forger.forgot(region);
+            forger.forgot(self.number, region);
         }
         self.inner.forget_region(region);
     }

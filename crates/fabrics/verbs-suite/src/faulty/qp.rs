@@ -3,6 +3,7 @@
 use super::Faulty;
 use super::context::Shared;
 use super::fate::{Fate, cut, tear};
+use super::forger::{ContextNumber, Poster};
 use super::late::{Lateness, is_ours, part_of};
 use super::options::count;
 use drover_base::Cpu;
@@ -20,6 +21,9 @@ pub struct FaultyQp<P: Provider> {
     pub(super) kind: QpKind,
     pub(super) shared: Rc<Shared<P>>,
     pub(super) scratch: SendList,
+    pub(super) context: ContextNumber,
+    /// The context of the completion queue for its send requests.
+    pub(super) completes_in: ContextNumber,
 }
 
 impl<P: Provider> FaultyQp<P> {
@@ -253,7 +257,13 @@ impl<P: Provider> QueuePair<Faulty<P>> for FaultyQp<P> {
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {
         if let Some(forger) = &self.shared.forger {
             let mut forged = SendList::default();
-            if forger.replace((self.qpn(), self.kind), list, &mut forged) {
+            let poster = Poster {
+                qpn: self.qpn(),
+                kind: self.kind,
+                context: self.context,
+                completes_in: self.completes_in,
+            };
+            if forger.replace(poster, list, &mut forged) {
                 return self.inner.borrow_mut().post_send(cpu, &forged);
             }
         }

@@ -2,6 +2,7 @@
 
 use super::Faulty;
 use super::context::Shared;
+use super::forger::ContextNumber;
 use super::late::is_ours;
 use drover_verbs::{
     CompletionQueue, Opcode, PostError, Provider, Qpn, RecvList, SharedReceiveQueue, Wc, WcStatus, WrId,
@@ -12,6 +13,7 @@ use std::rc::Rc;
 pub struct FaultyCq<P: Provider> {
     pub(super) inner: P::Cq,
     pub(super) shared: Rc<Shared<P>>,
+    pub(super) context: ContextNumber,
 }
 
 impl<P: Provider> CompletionQueue<Faulty<P>> for FaultyCq<P> {
@@ -48,7 +50,7 @@ impl<P: Provider> CompletionQueue<Faulty<P>> for FaultyCq<P> {
 impl<P: Provider> FaultyCq<P> {
     fn check(&self, wcs: &[Wc]) {
         if let Some(forger) = &self.shared.forger {
-            forger.completed(wcs);
+            forger.completed(self.context, wcs);
         }
         if self.shared.options.checks_results {
             wcs.iter().for_each(|wc| self.shared.check_results(wc));

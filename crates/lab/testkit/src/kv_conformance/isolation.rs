@@ -26,15 +26,11 @@ const ROUNDS_MAX: usize = 20_000_000;
 /// queue pair that it has. All are refused with an error, but READs of what every client may READ; over unreliable queue
 /// pairs they are lost. No byte changes, and the other client's session goes on as if nothing had happened.
 pub fn foreign_rkey_changes_nothing<B: Bed>() {
-    if !B::P::ISOLATES || !B::offers().isolates {
-        println!(
-            "skipped: a peer over {} has what it was given, or clients trust each other",
-            B::P::NAME
-        );
+    if !isolates::<B>() {
         return;
     }
     for _ in 0..TRIES {
-        let result = attack::<B>(None);
+        let result = attack::<B>(&Forger::new(None), Until::AllAreTried);
         if result.is_lost {
             println!("the victim's session was lost: once more");
             continue;
@@ -47,14 +43,43 @@ pub fn foreign_rkey_changes_nothing<B: Bed>() {
     panic!("the victim's session was lost {TRIES} times");
 }
 
-/// [`foreign_rkey_changes_nothing`] notices if servers make `mistake`.
-pub fn key_mistake_is_caught<B: Bed>(mistake: KeyMistake) {
-    let result = attack::<B>(Some(mistake));
+/// [`foreign_rkey_changes_nothing`] notices if a server has the memory of all its clients in one domain.
+pub fn flaw_shares_domain_is_caught<B: Bed>() {
+    mistake_is_caught::<B>(KeyMistake::SharesDomain);
+}
+
+/// [`foreign_rkey_changes_nothing`] notices if a server lets clients WRITE what they may READ.
+pub fn flaw_grants_writes_is_caught<B: Bed>() {
+    mistake_is_caught::<B>(KeyMistake::GrantsWrites);
+}
+
+fn mistake_is_caught<B: Bed>(mistake: KeyMistake) {
+    if !isolates::<B>() {
+        return;
+    }
+    let forger = Forger::new(Some(mistake));
+    let result = attack::<B>(&forger, Until::Harm);
+    if !forger.has_erred() {
+        println!("skipped: the system has no memory with which it could make this mistake");
+        return;
+    }
     println!("{:#?}", result.harm);
     assert!(
         result.is_lost || !result.harm.is_empty(),
         "{mistake:?} was not noticed"
     );
+}
+
+/// Whether keys are checked on this bed, and the system keeps its clients apart.
+fn isolates<B: Bed>() -> bool {
+    let isolates = B::P::ISOLATES && B::offers().isolates;
+    if !isolates {
+        println!(
+            "skipped: a peer over {} has what it was given, or clients trust each other",
+            B::P::NAME
+        );
+    }
+    isolates
 }
 
 /// What came of an attack.
@@ -67,8 +92,16 @@ struct Attacked {
     is_lost: bool,
 }
 
-fn attack<B: Bed>(mistake: Option<KeyMistake>) -> Attacked {
-    let forger = Forger::new(mistake);
+/// When an attack is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    AllAreTried,
+    /// With the first forged request that is not refused: what its client waits for may never come.
+    Harm,
+}
+
+/// A server and two clients with `forger`, one of which attacks the other.
+fn attack<B: Bed>(forger: &Forger, until: Until) -> Attacked {
     let mut bed = B::start(&BedOptions {
         partition_count: 1,
         forger: Some(forger.clone()),
@@ -82,9 +115,8 @@ fn attack<B: Bed>(mistake: Option<KeyMistake>) -> Attacked {
     let own = forger.keys().split_off(keys.len());
     let mut case = Attack {
         bed,
-        forger,
-        // A request that succeeds may have no completion.
-        patience: mistake.map_or(TIME_MAX, |_| Ns::ZERO),
+        forger: forger.clone(),
+        until,
         attempts: 0,
         harm: Vec::new(),
         is_lost: false,
@@ -93,15 +125,17 @@ fn attack<B: Bed>(mistake: Option<KeyMistake>) -> Attacked {
     for key in &keys {
         let mut both = (&mut rogue, &mut victim);
         let put = Op::put(ROGUES[0], b"short");
-        case.attempt(&mut both, &put, key, Forgery::Write(key.remote));
+        case.attempt(&mut both, &put, key, Forgery::Write);
         for get in [short, long] {
-            case.attempt(&mut both, &get, key, Forgery::WriteForRead(key.remote));
+            case.attempt(&mut both, &get, key, Forgery::WriteForRead);
             if !own.iter().any(|other| other.is(key)) {
-                case.attempt(&mut both, &get, key, Forgery::Read(key.remote));
+                case.attempt(&mut both, &get, key, Forgery::Read);
             }
         }
     }
-    case.look_after(&mut victim, &keys);
+    if !case.is_over() {
+        case.look_after(&mut victim, &keys);
+    }
     Attacked {
         attempts: case.attempts,
         harm: case.harm,
@@ -120,8 +154,7 @@ fn store<B: Bed>(bed: &mut B, client: &mut B::Client, [short, long]: [&[u8]; 2])
 struct Attack<B> {
     bed: B,
     forger: Forger,
-    /// How long a forged request may take.
-    patience: Ns,
+    until: Until,
     attempts: usize,
     harm: Vec<String>,
     is_lost: bool,
@@ -130,7 +163,11 @@ struct Attack<B> {
 impl<B: Bed> Attack<B> {
     /// Whether the session that `key` was given to goes on.
     fn is_given(&self, key: &GivenKey) -> bool {
-        self.forger.keys().iter().any(|left| left.remote == key.remote)
+        self.forger.keys().iter().any(|left| left.is_same(key))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_lost || (self.until == Until::Harm && !self.harm.is_empty())
     }
 
     /// The rogue's operation `op` posts a forged request for the memory of `key`, if it posts one that can be replaced.
@@ -143,13 +180,13 @@ impl<B: Bed> Attack<B> {
     ) {
         // It has to show that it lives, as clients do.
         poll(&self.bed, victim, &mut None);
-        if self.is_lost {
+        if self.is_over() {
             return;
         }
         // Its session was lost with the last forgery.
         let value = ask(&mut self.bed, rogue, &Op::Get { key: ROGUES[0] });
         assert_eq!(value, "Value", "the rogue has a session");
-        self.forger.forge(Some(forgery));
+        self.forger.forge(forgery, key);
         let mut before = bytes(key);
         let mut outcome = submit(&mut self.bed, rogue, op);
         poll(&self.bed, rogue, &mut outcome);
@@ -160,16 +197,24 @@ impl<B: Bed> Attack<B> {
         }
         // The server does nothing meanwhile, so that only the forged request can change its memory.
         let (started, mut polls) = (self.bed.now(), 0);
+        // A request that succeeds may have no completion.
+        let patience = match self.until {
+            Until::AllAreTried => TIME_MAX,
+            Until::Harm => Ns::ZERO,
+        };
         while self.forger.forged() == Forged::Posted
-            && (polls < POLLS_MAX || self.bed.now() - started < self.patience.0)
+            && (polls < POLLS_MAX || self.bed.now() - started < patience.0)
         {
             poll(&self.bed, rogue, &mut outcome);
             poll(&self.bed, victim, &mut None);
             polls += 1;
         }
         let (forged, after) = (self.forger.forged(), bytes(key));
-        self.forger.forge(None);
-        finish(&mut self.bed, rogue, outcome);
+        self.forger.stop();
+        let has_succeeded = forged == Forged::Completed(WcStatus::Success);
+        if !(has_succeeded && self.until == Until::Harm) {
+            finish(&mut self.bed, rogue, outcome);
+        }
         let is_refused = match forged {
             Forged::No => return,
             Forged::Unreliable => bytes(key) == before,

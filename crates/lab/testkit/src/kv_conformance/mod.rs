@@ -165,6 +165,7 @@ macro_rules! kv_fault_rules {
     ($with:ident, $bed:ty) => {
         $crate::$with! { $bed:
         lost_messages, duplicated_messages, delayed_messages, reordered_messages, torn_writes,
-        all_faults_at_once, conditional_updates_happen_once, foreign_rkey_changes_nothing }
+        all_faults_at_once, conditional_updates_happen_once, foreign_rkey_changes_nothing,
+        flaw_shares_domain_is_caught, flaw_grants_writes_is_caught }
     };
 }

@@ -6,22 +6,3 @@ mod reads;
 mod suite {
     drover_testkit::shard_suite!(drover_kv_farm::Farm);
 }
-
-mod flaws {
-    use drover_testkit::beds::providers::Loopback;
-    use drover_testkit::beds::{ShardsBed, WithFaults};
-    use drover_testkit::kv_conformance::key_mistake_is_caught;
-    use drover_verbs_suite::faulty::KeyMistake;
-
-    type Bed = ShardsBed<drover_kv_farm::Farm, WithFaults<Loopback>>;
-
-    #[test]
-    fn flaw_shares_domain_is_caught() {
-        key_mistake_is_caught::<Bed>(KeyMistake::SharesDomain);
-    }
-
-    #[test]
-    fn flaw_grants_writes_is_caught() {
-        key_mistake_is_caught::<Bed>(KeyMistake::GrantsWrites);
-    }
-}

@@ -77,11 +77,3 @@ mod faulty_sim {
     use super::*;
     drover_testkit::kv_fault_rules!(kv_conformance_tests, SimBed<Faulty<Sim>>);
 }
-
-#[test]
-fn flaw_shares_domain_is_caught() {
-    use drover_testkit::kv_conformance::key_mistake_is_caught;
-    use drover_verbs_suite::faulty::KeyMistake;
-
-    key_mistake_is_caught::<HerdBed<WithFaults<Loopback>>>(KeyMistake::SharesDomain);
-}
