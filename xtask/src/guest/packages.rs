@@ -29,6 +29,9 @@ const NEEDED: &[&str] = &[
     "libmd0",
     "libzstd1",
     "libxtables12",
+    // Makes certificates.
+    "openssl",
+    "libssl3",
     // To compare our results with.
     "perftest",
     "librdmacm1",

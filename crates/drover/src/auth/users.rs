@@ -201,6 +201,37 @@ mod tests {
     }
 
     /// Renaming another file over it while it is read gives the old or the new users, nothing else.
+    /// What is cut short and written again at its place is refused while it is neither the old file nor the new one: then the old
+    /// users stay.
+    #[test]
+    fn a_file_that_is_cut_short_while_it_is_read_changes_nothing() {
+        let path = file("truncated", "foo:bar\nqux:quux\n");
+        let auth = AuthFile::read(&path).expect("a good file");
+        let mut refused = 0;
+        for round in 0..200 {
+            let text = format!("foo:bar\nqux:{round}\n");
+            let is_read = std::thread::scope(|scope| {
+                scope.spawn(|| std::fs::write(&path, &text).expect("ours"));
+                auth.reload()
+            });
+            if let Err(why) = is_read {
+                refused += 1;
+                assert!(
+                    why.contains("it changed while it was read") || why.contains("it has no users"),
+                    "{why}"
+                );
+            }
+            assert!(
+                admits(&auth, "foo", "bar"),
+                "a user of all files, in round {round}"
+            );
+            auth.reload().expect("a whole file");
+            assert!(admits(&auth, "qux", &round.to_string()));
+        }
+        println!("{refused} of 200 times the file was refused");
+        std::fs::remove_file(path).expect("ours");
+    }
+
     #[test]
     fn a_file_may_be_replaced_while_it_is_read() {
         let path = file("replaced", "foo:bar\n");
