@@ -81,6 +81,24 @@ fn a_server_hashes_with_aes_unless_told_otherwise() {
     assert!(told.contains("STAT hash_algorithm aes\r\n"), "{told}");
 }
 
+/// A listing of keys is in the order of buckets, so it shows where a seed has placed them.
+#[test]
+fn no_two_servers_place_keys_alike() {
+    let listings = ["hash-one", "hash-another"].map(|name| {
+        let server = Serving::start(name, &["-p", "-1"]);
+        let mut stream =
+            TcpStream::connect(("127.0.0.1", server.memcached_port())).expect("the port answers");
+        for key in 0..100 {
+            let told = ask_memcached(&mut stream, &format!("set {key} 0 0 1\r\nv\r\n"));
+            assert_eq!(told, "STORED\r\n");
+        }
+        let listing = ask_memcached(&mut stream, "lru_crawler mgdump all\r\n");
+        assert_eq!(listing.matches("mg ").count(), 100, "{listing}");
+        listing
+    });
+    assert_ne!(listings[0], listings[1]);
+}
+
 #[test]
 fn a_memory_file_of_another_hash_starts_cold() {
     let file = folder("hash-file").join("items").display().to_string();
