@@ -1,22 +1,23 @@
 //! [`Client`]: one call, one result.
 
 use crate::item::{Answer, Effect, Item, PutOptions};
-use crate::session::{Connected, Ready};
-use crate::{CallError, Error, Options};
-use drover_base::Ns;
-use drover_kv::{Calls, Completion, Condition, Op, Outcome, SubmitError};
+use crate::session::Connected;
+use crate::{CallError, Error, Options, Pipeline};
+use drover_kv::{Calls, Condition, Op, Outcome, SubmitError};
 
 /// A blocking client: a call polls for its result for 50 µs, then sleeps until it arrives; if others want its core, it
 /// lets them have it at once. For applications with threads to spare; [`get_many`](Client::get_many) and [`execute`](Client::execute) keep many operations in flight. If
 /// [`connect`](Client::connect) made it, a thread keeps its session with a HERD service alive between calls. A Pilaf or
 /// FaRM-KV server ends a session after about 3 s without a call, and the client reconnects in the next call.
 pub struct Client {
-    session: Connected,
+    pipeline: Pipeline,
 }
 
 impl From<Connected> for Client {
     fn from(session: Connected) -> Client {
-        Client { session }
+        Client {
+            pipeline: session.into(),
+        }
     }
 }
 
@@ -172,7 +173,7 @@ impl Client {
     /// fetching and pushing, and so on. `None` if the system's results come in one way only, or the client was made from
     /// a [`Connected::over`].
     pub fn calls(&mut self) -> Option<Calls> {
-        self.session.0.calls()
+        self.pipeline.calls()
     }
 
     fn update(&mut self, op: &Op<'_>) -> Result<Effect, CallError> {
@@ -200,26 +201,18 @@ impl Client {
         op: impl Fn(usize) -> Op<'o>,
         mut sink: impl FnMut(usize, Outcome<'_>),
     ) -> Result<(), CallError> {
-        let (mut submitted, mut done) = (0, 0);
+        let mut submitted = 0;
         let mut refused = None;
-        self.session.0.refresh();
-        while done < submitted || (submitted < count && refused.is_none()) {
+        while self.pipeline.in_flight() > 0 || (submitted < count && refused.is_none()) {
             while submitted < count && refused.is_none() {
-                match self.session.0.submit(&op(submitted), submitted as u64) {
+                match self.pipeline.submit(&op(submitted), submitted as u64) {
                     Ok(()) => submitted += 1,
                     Err(SubmitError::WindowFull) => break,
                     Err(error) => refused = Some(CallError::Submit(error)),
                 }
             }
-            let got = self.session.0.poll(&mut |c| sink(c.token as usize, c.outcome));
-            done += got;
-            match got {
-                0 => {
-                    let sink = &mut |c: Completion<'_>| sink(c.token as usize, c.outcome);
-                    done += self.session.0.rest(&mut || Ready::Nothing(Ns::MAX), sink);
-                }
-                _ => self.session.0.worked(),
-            }
+            self.pipeline
+                .wait(&mut |done| sink(done.token as usize, done.outcome));
         }
         refused.map_or(Ok(()), Err)
     }

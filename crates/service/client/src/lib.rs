@@ -1,6 +1,7 @@
 //! Clients of a drover service, found by its address: the address names the fabric, the server reports its system.
 //!
 //! - [`Client`]: one call, one result; `get_many` and `execute` keep many operations under way.
+//! - [`Pipeline`]: operations are submitted with tokens, and their outcomes taken later, without a copy.
 //! - [`AsyncClient`]: futures for an executor of the same thread.
 //! - [`ClientThread`] and [`ClientHandle`]: a dedicated client thread, for many threads and any async runtime.
 //!
@@ -25,6 +26,7 @@ mod blocking;
 mod fabric;
 mod item;
 mod options;
+mod pipeline;
 mod session;
 mod thread;
 
@@ -33,11 +35,12 @@ pub use blocking::Client;
 pub use drover_base::Ns;
 pub use drover_control::{Credentials, CredentialsError, TlsClientOptions, TlsConnector, TlsError};
 pub use drover_kv::{
-    CallError, Calls, Condition, ConnectError, FetchObjective, Op, Outcome, Refusal, ResultTransfer,
-    SubmitError,
+    CallError, Calls, Completion, Condition, ConnectError, FetchObjective, Op, Outcome, Refusal,
+    ResultTransfer, SubmitError, Token,
 };
 pub use fabric::{DeviceChoice, Fabric, FabricError, Job};
 pub use item::{Effect, Item, PutOptions};
 pub use options::{Error, Options};
+pub use pipeline::Pipeline;
 pub use session::{Connected, Service};
 pub use thread::{ClientHandle, ClientThread};
