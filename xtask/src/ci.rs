@@ -39,6 +39,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
         |steps| guest::run(steps, &guest::Args::default()),
         |steps| {
             package::installed::run(steps);
+            package::header::run(steps, &package::header::Args::default());
             bench::smoke(steps);
             suite::run_of_ci(steps);
             abuse::run(steps, &abuse::Args::short());
@@ -77,5 +78,6 @@ fn prepare_others() -> StepResult {
     guest::prepare()?;
     clients::prepare()?;
     package::installed::prepare()?;
+    package::header::prepare()?;
     suite::prepare().map(|_| Counts::default())
 }

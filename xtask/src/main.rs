@@ -90,6 +90,8 @@ enum Chore {
     Man,
     /// The Debian package, by cargo-deb, which is installed if it is missing.
     Deb,
+    /// The header of libdrover, by cbindgen, which is installed if it is missing.
+    Header(package::header::Args),
     /// The Debian package installed, started as its unit says, used and purged, in a root of its own; needs root.
     Installed,
     /// Real clients from their registries (Python, Node, Rust), each running its tests against drover.
@@ -138,6 +140,7 @@ fn main() -> ExitCode {
         Chore::MemcachedSuite(args) => memcached::suite::run(&mut steps, &args),
         Chore::Man => package::man(&mut steps),
         Chore::Deb => package::deb(&mut steps),
+        Chore::Header(args) => package::header::run(&mut steps, &args),
         Chore::Installed => package::installed::run(&mut steps),
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
