@@ -6,7 +6,7 @@
 use crate::counts::Counts;
 use crate::memcached::{abuse, clients, differ, hitrate, suite, transcripts};
 use crate::steps::{StepResult, Steps};
-use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
+use crate::{bench, check, fuzz, guest, instructions, loom, package, python, setup, sim, syscalls, tests};
 
 /// Options of CI.
 #[derive(clap::Args)]
@@ -40,6 +40,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
         |steps| {
             package::installed::run(steps);
             package::header::run(steps, &package::header::Args::default());
+            python::run(steps);
             bench::smoke(steps);
             suite::run_of_ci(steps);
             abuse::run(steps, &abuse::Args::short());
@@ -79,5 +80,6 @@ fn prepare_others() -> StepResult {
     clients::prepare()?;
     package::installed::prepare()?;
     package::header::prepare()?;
+    python::prepare()?;
     suite::prepare().map(|_| Counts::default())
 }

@@ -28,16 +28,22 @@ impl Counts {
         self.skipped += other.skipped;
     }
 
-    /// Reads a closing line of `cargo test` or `cargo nextest`; `None` for any other line.
+    /// Reads a closing line of `cargo test`, `cargo nextest` or `pytest -q`; `None` for any other line.
     pub fn from_line(line: &str) -> Option<Counts> {
         // nextest shows the output of failed tests indented: their own closing lines do not count again.
         if let Some(rest) = line.strip_prefix("test result: ") {
             let (_, numbers) = rest.split_once(". ")?;
             return Some(Counts::sum(numbers.split(';')));
         }
-        let rest = line.trim_start().strip_prefix("Summary [")?;
-        let (_, numbers) = rest.split_once(" run: ")?;
-        Some(Counts::sum(numbers.split(',')))
+        if let Some(rest) = line.trim_start().strip_prefix("Summary [") {
+            let (_, numbers) = rest.split_once(" run: ")?;
+            return Some(Counts::sum(numbers.split(',')));
+        }
+        let (numbers, seconds) = line.split_once(" in ")?;
+        let seconds = seconds.split(' ').next()?.strip_suffix('s')?;
+        let is_pytest = seconds.parse::<f64>().is_ok();
+        let counts = Counts::sum(numbers.split(','));
+        (is_pytest && counts != Counts::default()).then_some(counts)
     }
 
     fn sum<'a>(parts: impl Iterator<Item = &'a str>) -> Counts {
@@ -49,7 +55,7 @@ impl Counts {
             };
             match words.next() {
                 Some("passed") => counts.passed += number,
-                Some("failed" | "timed" | "exec") => counts.failed += number,
+                Some("failed" | "timed" | "exec" | "error" | "errors") => counts.failed += number,
                 Some("skipped" | "ignored") => counts.skipped += number,
                 _ => {}
             }
@@ -97,6 +103,20 @@ mod tests {
         assert_eq!(Counts::from_line(line), counts(10, 4, 3));
         let line = "     Summary [   9.0s] 4/14 tests run: 3 passed, 1 failed, 3 skipped";
         assert_eq!(Counts::from_line(line), counts(3, 1, 3));
+    }
+
+    #[test]
+    fn reads_pytest() {
+        assert_eq!(Counts::from_line("143 passed in 6.29s"), counts(143, 0, 0));
+        assert_eq!(
+            Counts::from_line("1 failed, 30 passed, 4 skipped in 0.22s"),
+            counts(30, 1, 4)
+        );
+        assert_eq!(
+            Counts::from_line("2 failed, 1 error in 61.00s (0:01:01)"),
+            counts(0, 3, 0)
+        );
+        assert_eq!(Counts::from_line("5 passed in the test"), None);
     }
 
     #[test]

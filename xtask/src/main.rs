@@ -19,6 +19,7 @@ mod loom;
 mod memcached;
 mod miri;
 mod package;
+mod python;
 mod seed;
 mod setup;
 mod sim;
@@ -27,6 +28,7 @@ mod syscalls;
 mod systems;
 mod tests;
 mod tidy;
+mod venv;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -90,6 +92,8 @@ enum Chore {
     Man,
     /// The Debian package, by cargo-deb, which is installed if it is missing.
     Deb,
+    /// The Python package: its wheel, its suite, and pymemcache's tests with its client.
+    Python,
     /// The header of libdrover, by cbindgen, which is installed if it is missing.
     Header(package::header::Args),
     /// The Debian package installed, started as its unit says, used and purged, in a root of its own; needs root.
@@ -140,6 +144,7 @@ fn main() -> ExitCode {
         Chore::MemcachedSuite(args) => memcached::suite::run(&mut steps, &args),
         Chore::Man => package::man(&mut steps),
         Chore::Deb => package::deb(&mut steps),
+        Chore::Python => python::run(&mut steps),
         Chore::Header(args) => package::header::run(&mut steps, &args),
         Chore::Installed => package::installed::run(&mut steps),
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),

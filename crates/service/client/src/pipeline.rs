@@ -66,15 +66,33 @@ impl Pipeline {
     /// As [`poll`](Pipeline::poll), but waits until there is one; returns 0 only if nothing is in flight.
     pub fn wait(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
         while self.in_flight > 0 {
+            let finished = self.wait_for(Ns::MAX, sink);
+            if finished > 0 {
+                return finished;
+            }
+        }
+        0
+    }
+
+    /// As [`wait`](Pipeline::wait), but gives up some time after `patience`, for callers that have to look after something else.
+    pub fn wait_for(&mut self, patience: Ns, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
+        let mut until = None;
+        while self.in_flight > 0 {
             let mut finished = self.poll(sink);
             if finished > 0 {
                 self.session.0.worked();
                 return finished;
             }
-            finished = self.session.0.rest(&mut || Ready::Nothing(Ns::MAX), sink);
+            finished = self.session.0.rest(&mut || Ready::Nothing(patience), sink);
             self.in_flight -= finished;
             if finished > 0 {
                 return finished;
+            }
+            if patience != Ns::MAX {
+                let now = self.session.0.refresh();
+                if now >= *until.get_or_insert(now + patience) {
+                    return 0;
+                }
             }
         }
         0
