@@ -187,7 +187,7 @@ impl Agent {
             (Pending::Register { instance }, Some(Reply::Registered(id))) => {
                 let is_news = self.registration.registered(instance, id.clone());
                 if is_news {
-                    self.became(Some(id), actions);
+                    self.became(Some(id), now, actions);
                 }
             }
             (Pending::Renew { id, submitted_at }, Some(Reply::Renewed)) => {
@@ -196,7 +196,7 @@ impl Agent {
             (Pending::Renew { id, .. }, Some(Reply::LeaseLost)) => {
                 let was_ours = self.registration.lost(&id);
                 if was_ours {
-                    self.became(None, actions);
+                    self.became(None, now, actions);
                 }
             }
             (Pending::Commit { map }, Some(Reply::Committed)) => self.learn(&map, now, actions),
@@ -213,12 +213,15 @@ impl Agent {
     }
 
     /// The member is registered, or has lost its registration.
-    fn became(&mut self, id: Option<MemberId>, actions: &mut Vec<Action>) {
+    fn became(&mut self, id: Option<MemberId>, now: Ns, actions: &mut Vec<Action>) {
         let changes = self.ownership.set_id(id);
         actions.extend(changes.into_iter().map(Action::Change));
         let handovers = std::mem::take(&mut self.handovers);
         actions.extend(handovers.into_keys().map(Action::Forget));
         self.plan_due = true;
+        // The map may name the member already, if the reply to its registration was late.
+        let changes = self.ownership.compare(|_| None);
+        self.follow_moves(&changes, now, actions);
     }
 
     fn saw(&mut self, view: View, now: Ns, actions: &mut Vec<Action>) {

@@ -65,23 +65,18 @@ fn place_shards(draft: &mut Draft) {
 }
 
 /// Owner that each shard of the map should have.
-fn targets(map: &Map) -> Vec<Option<u16>> {
-    let weight_and_novelty = |listed: &MapMember| {
-        let weight = listed.member.advert.weight();
-        match listed.standing {
-            Standing::Joining => (weight, true),
-            Standing::Settled => (weight, false),
-            Standing::Draining => (0, false),
+fn targets<'m>(map: &'m Map) -> Vec<Option<u16>> {
+    // If all are drained, shards that nobody owns still have to go somewhere.
+    let all_drain = map.members().iter().all(|it| it.standing == Standing::Draining);
+    let candidate = |listed: &'m MapMember| {
+        let takes = all_drain || listed.standing != Standing::Draining;
+        Candidate {
+            name: listed.member.advert.name(),
+            weight: if takes { listed.member.advert.weight() } else { 0 },
+            is_new: listed.standing == Standing::Joining,
         }
     };
-    let members = map.members().iter();
-    let candidates: Vec<Candidate<'_>> = members
-        .map(|listed| {
-            let (weight, is_new) = weight_and_novelty(listed);
-            let name = listed.member.advert.name();
-            Candidate { name, weight, is_new }
-        })
-        .collect();
+    let candidates: Vec<_> = map.members().iter().map(candidate).collect();
     let owner = |shard| map.tenure(shard).owner.map(usize::from);
     // A shard that moves counts for where it goes, so that plans do not change their mind.
     let next = |shard| map.moving(shard).map(|moving| usize::from(moving.to));
@@ -191,5 +186,9 @@ mod tests {
             again.members().iter().all(|it| it.standing == Standing::Draining),
             "a restart does not undo it"
         );
+        let restarted = [member("a", 7), member("b", 8), member("c", 9)];
+        let (all_restarted, _) = next(&again, &restarted);
+        let counts = all_restarted.expect("a change").counts();
+        assert_eq!(counts.iter().sum::<usize>(), SHARD_COUNT, "nobody else is there");
     }
 }

@@ -59,22 +59,24 @@ impl Redirects {
         Some((self.map.owner(shard)?, Routed::direct(self.map.epoch())))
     }
 
-    /// A request that was sent under the map of epoch `sent` was answered "elsewhere" by a member with a map of epoch `theirs`; or
-    /// had nowhere to go, which counts alike ([`Epoch::NONE`]).
+    /// A request that was sent under the map of epoch `sent` was answered "elsewhere" by a member with a map of epoch `theirs`.
     pub fn elsewhere(&self, attempts: &mut Attempts, sent: Epoch, theirs: Epoch) -> Redirect {
-        attempts.elsewhere = attempts.elsewhere.saturating_add(1);
-        if attempts.elsewhere > ELSEWHERE_MAX {
-            return Redirect::GiveUp;
-        }
-        if self.map.epoch() > sent && self.map.epoch() >= theirs {
-            return Redirect::Again;
-        }
-        let pause = PAUSE_FIRST * (1 << (attempts.elsewhere - 1));
-        if theirs < self.map.epoch() && theirs != Epoch::NONE {
+        let own = self.map.epoch();
+        match self.nowhere(attempts) {
+            Redirect::Refresh(_) if own > sent && own >= theirs => Redirect::Again,
             // The member is behind, and will hear of the newer map itself.
-            return Redirect::Pause(pause);
+            Redirect::Refresh(pause) if own > theirs => Redirect::Pause(pause),
+            other => other,
         }
-        Redirect::Refresh(pause)
+    }
+
+    /// A request had [nowhere to go](Redirects::route), or no map led it to the member that answered "elsewhere".
+    pub fn nowhere(&self, attempts: &mut Attempts) -> Redirect {
+        attempts.elsewhere = attempts.elsewhere.saturating_add(1);
+        match attempts.elsewhere {
+            0..=ELSEWHERE_MAX => Redirect::Refresh(PAUSE_FIRST * (1 << (attempts.elsewhere - 1))),
+            _ => Redirect::GiveUp,
+        }
     }
 }
 
@@ -139,10 +141,15 @@ mod tests {
 
     #[test]
     fn a_shard_that_nobody_owns_is_asked_for_later() {
-        let redirects = Redirects::new(Map::none(1));
+        let mut draft = Draft::after(&map(2));
+        draft.remove(|_| true);
+        let redirects = Redirects::new(Arc::new(draft.finish().expect("a change")));
         assert!(redirects.route(ShardId(0)).is_none());
         let mut attempts = Attempts::default();
-        let next = redirects.elsewhere(&mut attempts, Epoch::NONE, Epoch::NONE);
-        assert_eq!(next, Redirect::Refresh(PAUSE_FIRST));
+        assert_eq!(redirects.nowhere(&mut attempts), Redirect::Refresh(PAUSE_FIRST));
+        assert_eq!(
+            redirects.nowhere(&mut attempts),
+            Redirect::Refresh(PAUSE_FIRST * 2)
+        );
     }
 }
