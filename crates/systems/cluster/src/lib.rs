@@ -48,7 +48,7 @@
 //! # Ok::<(), drover_cluster::BadAdvert>(())
 //! ```
 //!
-//! Sources: leases that a client counts from before it asks *(Gray and Cheriton, 1989)*; the rest is *our choice*.
+//! Sources: `[Leases]`, `[WeightedRendezvous]`; see `docs/sources.md`. The rest is *our choice*.
 #![forbid(unsafe_code)]
 
 mod agent;

@@ -7,7 +7,7 @@
 //! stays where it is, unless its owner goes or a new member wants it.
 //!
 //! Source: weighted rendezvous hashing: a score of `-w / ln(u)` for `u` uniform in (0, 1) is the highest with a probability in
-//! proportion to `w` *(Schindelhauer and Schomaker, 2005)*. The bound is *our choice*.
+//! proportion to `w` `[WeightedRendezvous]`. The bound is *our choice*.
 
 use crate::ShardId;
 use drover_base::{crc64, mix};
