@@ -15,10 +15,10 @@
 //!
 //! ```no_run
 //! use drover_base::Ns;
-//! use drover_cluster::{Registry, Request};
+//! use drover_cluster::{Registry, RegistryRequest};
 //! use drover_cluster_etcd::{EtcdOptions, EtcdRegistry};
 //! let mut registry = EtcdRegistry::open(EtcdOptions::new("cache", &["http://10.0.0.1:2379"]))?;
-//! registry.submit(Ns::ZERO, 1, Request::Look);
+//! registry.submit(Ns::ZERO, 1, RegistryRequest::Look);
 //! println!("{:?}", registry.wait(std::time::Duration::from_secs(2)));
 //! # Ok::<(), drover_cluster_etcd::OpenError>(())
 //! ```
@@ -31,7 +31,7 @@ mod watch;
 
 use connection::Connection;
 use drover_base::Ns;
-use drover_cluster::{Registry, RegistryEvent, Request};
+use drover_cluster::{Registry, RegistryEvent, RegistryRequest};
 use keys::Keys;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -82,7 +82,7 @@ pub enum OpenError {
 /// A way to the registry. Dropping it ends its thread; a registration lives on until its lease ends.
 pub struct EtcdRegistry {
     /// `None` only while it is dropped.
-    requests: Option<UnboundedSender<(u64, Request)>>,
+    requests: Option<UnboundedSender<(u64, RegistryRequest)>>,
     events: Receiver<RegistryEvent>,
     thread: Option<JoinHandle<()>>,
 }
@@ -118,7 +118,7 @@ impl EtcdRegistry {
 }
 
 impl Registry for EtcdRegistry {
-    fn submit(&mut self, _: Ns, ticket: u64, request: Request) {
+    fn submit(&mut self, _: Ns, ticket: u64, request: RegistryRequest) {
         let requests = self.requests.as_ref().expect("open until it is dropped");
         // The thread ends only after this end; if it has panicked, no event ever comes, as from an etcd that is away.
         let _ = requests.send((ticket, request));
@@ -142,7 +142,7 @@ impl Drop for EtcdRegistry {
 /// Executes requests, each as a task, and reports changes, until nobody can ask any more.
 async fn serve(
     connection: Arc<Connection>,
-    mut requests: UnboundedReceiver<(u64, Request)>,
+    mut requests: UnboundedReceiver<(u64, RegistryRequest)>,
     report: Sender<RegistryEvent>,
 ) {
     tokio::spawn(watch::watch(connection.clone(), report.clone()));

@@ -1,33 +1,36 @@
-//! What each [`Request`] does to etcd.
+//! What each [`RegistryRequest`] does to etcd.
 
 use crate::connection::{Connection, Failure};
 use crate::keys::{decode_member, encode_member};
 use drover_base::Ns;
-use drover_cluster::{Advert, Epoch, Map, MemberId, Reply, Request, Transaction, View};
+use drover_cluster::{Advert, Epoch, Map, MemberId, RegistryReply, RegistryRequest, Transaction, View};
 use etcd_client::{
     Client, Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 use std::sync::Arc;
 
 /// Executes a request, within the time that requests have.
-pub(crate) async fn execute(connection: &Connection, request: Request) -> Result<Reply, Failure> {
+pub(crate) async fn execute(
+    connection: &Connection,
+    request: RegistryRequest,
+) -> Result<RegistryReply, Failure> {
     let timeout = connection.timeout();
     let executed = tokio::time::timeout(timeout, try_execute(connection, request)).await;
     executed.unwrap_or(Err(Failure::Timeout(timeout)))
 }
 
-async fn try_execute(connection: &Connection, request: Request) -> Result<Reply, Failure> {
+async fn try_execute(connection: &Connection, request: RegistryRequest) -> Result<RegistryReply, Failure> {
     let mut client = connection.client().await?;
     match request {
-        Request::Register {
+        RegistryRequest::Register {
             advert,
             instance,
             ttl,
         } => register(connection, &mut client, advert, instance, ttl).await,
-        Request::Renew(id) => renew(connection, &mut client, &id).await,
-        Request::Leave(id) => leave(connection, &mut client, &id).await,
-        Request::Commit(transaction) => commit(connection, &mut client, transaction).await,
-        Request::Look => Ok(Reply::View(look(connection, &mut client).await?)),
+        RegistryRequest::Renew(id) => renew(connection, &mut client, &id).await,
+        RegistryRequest::Leave(id) => leave(connection, &mut client, &id).await,
+        RegistryRequest::Commit(transaction) => commit(connection, &mut client, transaction).await,
+        RegistryRequest::Look => Ok(RegistryReply::View(look(connection, &mut client).await?)),
     }
 }
 
@@ -37,7 +40,7 @@ async fn register(
     advert: Advert,
     instance: u64,
     ttl: Ns,
-) -> Result<Reply, Failure> {
+) -> Result<RegistryReply, Failure> {
     // The lease lives from here on; the key comes later.
     let granted = client
         .lease_grant(ttl.0.div_ceil(1_000_000_000) as i64, None)
@@ -58,7 +61,7 @@ async fn register(
         let name = advert.name().clone();
         let id = MemberId { name, incarnation };
         connection.set_lease(id.clone(), granted.id());
-        return Ok(Reply::Registered(id));
+        return Ok(RegistryReply::Registered(id));
     }
     // Somebody has the name; perhaps we, by a request whose reply was lost.
     let found = gets(&response).into_iter().flatten().next();
@@ -71,19 +74,23 @@ async fn register(
     Ok(match ours {
         Some((id, lease)) => {
             connection.set_lease(id.clone(), lease);
-            Reply::Registered(id)
+            RegistryReply::Registered(id)
         }
-        None => Reply::NameTaken,
+        None => RegistryReply::NameTaken,
     })
 }
 
-async fn renew(connection: &Connection, client: &mut Client, id: &MemberId) -> Result<Reply, Failure> {
+async fn renew(
+    connection: &Connection,
+    client: &mut Client,
+    id: &MemberId,
+) -> Result<RegistryReply, Failure> {
     let Some(lease) = connection.lease(id) else {
-        return Ok(Reply::LeaseLost);
+        return Ok(RegistryReply::LeaseLost);
     };
     match client.lease_keep_alive(lease).await {
         Ok(_) => {}
-        Err(etcd_client::Error::LeaseKeepAliveError(_)) => return Ok(Reply::LeaseLost),
+        Err(etcd_client::Error::LeaseKeepAliveError(_)) => return Ok(RegistryReply::LeaseLost),
         Err(other) => return Err(other.into()),
     }
     // A lease without the key protects nothing, and an old leader may have answered alone.
@@ -91,25 +98,29 @@ async fn renew(connection: &Connection, client: &mut Client, id: &MemberId) -> R
     let response = client.txn(txn).await?;
     connection.check(response.header())?;
     Ok(if response.succeeded() {
-        Reply::Renewed
+        RegistryReply::Renewed
     } else {
-        Reply::LeaseLost
+        RegistryReply::LeaseLost
     })
 }
 
-async fn leave(connection: &Connection, client: &mut Client, id: &MemberId) -> Result<Reply, Failure> {
+async fn leave(
+    connection: &Connection,
+    client: &mut Client,
+    id: &MemberId,
+) -> Result<RegistryReply, Failure> {
     let delete = TxnOp::delete(connection.keys.member(&id.name), None);
     let txn = Txn::new().when([lives(connection, id)]).and_then([delete]);
     let response = client.txn(txn).await?;
     connection.check(response.header())?;
-    Ok(Reply::Left)
+    Ok(RegistryReply::Left)
 }
 
 async fn commit(
     connection: &Connection,
     client: &mut Client,
     transaction: Transaction,
-) -> Result<Reply, Failure> {
+) -> Result<RegistryReply, Failure> {
     let Transaction { map, alive, gone } = transaction;
     let (keys, epoch) = (&connection.keys, map.epoch());
     let before = Epoch(epoch.0 - 1);
@@ -130,9 +141,9 @@ async fn commit(
     let response = client.txn(txn).await?;
     connection.check(response.header())?;
     Ok(if response.succeeded() {
-        Reply::Committed
+        RegistryReply::Committed
     } else {
-        Reply::Conflict
+        RegistryReply::Conflict
     })
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     Advert, Change, Decision, Draft, Epoch, Handover, HandoverReply, HandoverRequest, HandoverTimes,
-    LeaseTerms, Map, Member, MemberId, Need, Ownership, Registration, Registry, RegistryEvent, Reply,
-    Request, Routed, ShardId, Transaction, View, plan,
+    LeaseRequest, LeaseTerms, Map, Member, MemberId, Ownership, Registration, Registry, RegistryEvent,
+    RegistryReply, RegistryRequest, Routed, ShardId, Transaction, View, plan,
 };
 use drover_base::Ns;
 use std::collections::BTreeMap;
@@ -124,29 +124,29 @@ impl Agent {
             self.heard(event, now, actions);
         }
         match self.registration.next(now) {
-            Some(Need::Register(instance)) => {
+            Some(LeaseRequest::Register(instance)) => {
                 let (advert, ttl) = (self.options.advert.clone(), self.options.terms.ttl);
-                let request = Request::Register {
+                let request = RegistryRequest::Register {
                     advert,
                     instance,
                     ttl,
                 };
                 self.submit(now, registry, request, Pending::Register { instance });
             }
-            Some(Need::Renew(id)) => {
+            Some(LeaseRequest::Renew(id)) => {
                 let submitted_at = now;
                 let pending = Pending::Renew {
                     id: id.clone(),
                     submitted_at,
                 };
-                self.submit(now, registry, Request::Renew(id), pending);
+                self.submit(now, registry, RegistryRequest::Renew(id), pending);
             }
             None => {}
         }
         if now >= self.look_at {
             // Views may be lost, so the member also asks.
             self.look_at = now + self.options.terms.renew_every;
-            self.submit(now, registry, Request::Look, Pending::Look);
+            self.submit(now, registry, RegistryRequest::Look, Pending::Look);
         }
         self.propose(now, registry);
         for (shard, handover) in &mut self.handovers {
@@ -163,11 +163,11 @@ impl Agent {
     pub fn leave(&mut self, now: Ns, registry: &mut impl Registry) {
         self.ownership.set_stop_at(Ns::ZERO);
         if let Some(id) = self.registration.id().cloned() {
-            self.submit(now, registry, Request::Leave(id), Pending::Look);
+            self.submit(now, registry, RegistryRequest::Leave(id), Pending::Look);
         }
     }
 
-    fn submit(&mut self, now: Ns, registry: &mut impl Registry, request: Request, pending: Pending) {
+    fn submit(&mut self, now: Ns, registry: &mut impl Registry, request: RegistryRequest, pending: Pending) {
         self.tickets += 1;
         self.pending.insert(self.tickets, pending);
         registry.submit(now, self.tickets, request);
@@ -184,26 +184,26 @@ impl Agent {
             return;
         };
         match (pending, reply) {
-            (Pending::Register { instance }, Some(Reply::Registered(id))) => {
+            (Pending::Register { instance }, Some(RegistryReply::Registered(id))) => {
                 let is_news = self.registration.registered(instance, id.clone());
                 if is_news {
                     self.became(Some(id), now, actions);
                 }
             }
-            (Pending::Renew { id, submitted_at }, Some(Reply::Renewed)) => {
+            (Pending::Renew { id, submitted_at }, Some(RegistryReply::Renewed)) => {
                 self.registration.renewed(&id, submitted_at);
             }
-            (Pending::Renew { id, .. }, Some(Reply::LeaseLost)) => {
+            (Pending::Renew { id, .. }, Some(RegistryReply::LeaseLost)) => {
                 let was_ours = self.registration.lost(&id);
                 if was_ours {
                     self.became(None, now, actions);
                 }
             }
-            (Pending::Commit { map }, Some(Reply::Committed)) => self.learn(&map, now, actions),
+            (Pending::Commit { map }, Some(RegistryReply::Committed)) => self.learn(&map, now, actions),
             (Pending::Commit { .. }, _) => {
                 (self.is_behind, self.plan_due, self.look_at) = (true, true, now);
             }
-            (Pending::Look, Some(Reply::View(view))) => {
+            (Pending::Look, Some(RegistryReply::View(view))) => {
                 self.is_behind = false;
                 self.saw(view, now, actions);
             }
@@ -302,7 +302,7 @@ impl Agent {
             let (map, alive) = (Arc::new(map), vec![id]);
             let pending = Pending::Commit { map: map.clone() };
             let transaction = Transaction { map, alive, gone };
-            self.submit(now, registry, Request::Commit(transaction), pending);
+            self.submit(now, registry, RegistryRequest::Commit(transaction), pending);
         }
     }
 }

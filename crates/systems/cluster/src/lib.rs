@@ -68,13 +68,13 @@ pub use agent::{Action, Agent, AgentOptions};
 pub use handover::{Ask, Handover, HandoverReply, HandoverRequest, HandoverTimes};
 pub use map::{BadMapBytes, Draft, MEMBERS_MAX, MOVES_MAX, Map, MapMember, Move, Standing, Tenure, fuzz_map};
 pub use member::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, Advert, BadAdvert, Member, MemberId, NAME_BYTES_MAX};
-pub use ownership::{Change, Decision, Ownership, Permit};
+pub use ownership::{Change, Decision, Ownership, ServePermit};
 pub use plan::plan;
 pub use redirects::{Attempts, ELSEWHERE_MAX, PAUSE_FIRST, Redirect, Redirects};
-pub use registration::{LeaseTerms, Need, OnRegistryLoss, Registration};
+pub use registration::{LeaseRequest, LeaseTerms, OnRegistryLoss, Registration};
 pub use registry::{
-    Accepted, Faults, LocalRegistry, Registry, RegistryEvent, Reply, Request, SimulatedClient,
-    SimulatedRegistry, Transaction, View,
+    Accepted, LocalRegistry, Registry, RegistryEvent, RegistryFaults, RegistryReply, RegistryRequest,
+    SimulatedClient, SimulatedRegistry, Transaction, View,
 };
 pub use routing::Routed;
 pub use shard::{Epoch, SHARD_COUNT, ShardId};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
     /// It executes it, under this permit.
-    Serve(Permit),
+    Serve(ServePermit),
     /// It forwards it to the member of this index in its map, as a request that is [final](Routed::is_final).
     Forward(u16),
     /// It answers "elsewhere", with the epoch of its map. The request was not executed.
@@ -17,11 +17,11 @@ pub enum Decision {
 
 /// The right to execute one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Permit {
+pub struct ServePermit {
     until: Ns,
 }
 
-impl Permit {
+impl ServePermit {
     /// Whether the right still holds. To be asked before the reply leaves if anything between may have taken long: a
     /// process that was stopped then answers nothing.
     #[inline]
@@ -92,7 +92,7 @@ impl Ownership {
         let serves = held.tenure != Epoch::NONE && held.frozen_for == Epoch::NONE;
         if serves && now < self.stop_at && routed.epoch <= self.map.epoch() {
             let until = self.stop_at;
-            return Decision::Serve(Permit { until });
+            return Decision::Serve(ServePermit { until });
         }
         self.decline(shard, routed)
     }

@@ -53,8 +53,8 @@ impl Default for LeaseTerms {
 
 /// What a registration needs of the registry.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Need {
-    /// To register, with this [`instance`](crate::Request::Register::instance).
+pub enum LeaseRequest {
+    /// To register, with this [`instance`](crate::RegistryRequest::Register::instance).
     Register(u64),
     /// To renew.
     Renew(MemberId),
@@ -90,17 +90,17 @@ impl Registration {
     }
 
     /// What is to be submitted at `now`, if anything is due.
-    pub fn next(&mut self, now: Ns) -> Option<Need> {
+    pub fn next(&mut self, now: Ns) -> Option<LeaseRequest> {
         if now < self.next_at {
             return None;
         }
         self.next_at = now + self.terms.renew_every;
         Some(match &self.id {
-            Some(id) => Need::Renew(id.clone()),
+            Some(id) => LeaseRequest::Renew(id.clone()),
             None => {
                 // A request whose reply was lost may have begun the lease already.
                 self.counted_from.get_or_insert(now);
-                Need::Register(self.instance)
+                LeaseRequest::Register(self.instance)
             }
         })
     }
@@ -161,11 +161,11 @@ mod tests {
     fn a_lease_is_counted_from_when_it_was_asked_for() {
         let mut lease = Registration::new(TERMS, 1);
         assert_eq!(lease.stop_at(), Ns::ZERO);
-        assert_eq!(lease.next(Ns::from_ms(10)), Some(Need::Register(1)));
+        assert_eq!(lease.next(Ns::from_ms(10)), Some(LeaseRequest::Register(1)));
         assert_eq!(lease.next(Ns::from_ms(20)), None);
         assert_eq!(
             lease.next(Ns::from_ms(60)),
-            Some(Need::Register(1)),
+            Some(LeaseRequest::Register(1)),
             "no reply yet"
         );
         assert_eq!(lease.stop_at(), Ns::ZERO, "not registered");
@@ -176,7 +176,7 @@ mod tests {
             Ns::from_ms(210),
             "the first request may have begun it"
         );
-        assert_eq!(lease.next(Ns::from_ms(110)), Some(Need::Renew(id(4))));
+        assert_eq!(lease.next(Ns::from_ms(110)), Some(LeaseRequest::Renew(id(4))));
         lease.renewed(&id(4), Ns::from_ms(110));
         assert_eq!(lease.stop_at(), Ns::from_ms(310));
         lease.renewed(&id(4), Ns::from_ms(100));
@@ -192,7 +192,7 @@ mod tests {
         assert!(!lease.lost(&id(3)) && lease.lost(&id(4)));
         assert_eq!((lease.id(), lease.stop_at()), (None, Ns::ZERO));
         let need = lease.next(Ns::from_ms(1));
-        assert!(matches!(need, Some(Need::Register(instance)) if instance != 1));
+        assert!(matches!(need, Some(LeaseRequest::Register(instance)) if instance != 1));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! [`Etcd`]: an etcd on loopback, and the questions that tests ask it.
 
 use drover_base::Ns;
-use drover_cluster::{Advert, MemberId, Registry, RegistryEvent, Reply, Request};
+use drover_cluster::{Advert, MemberId, Registry, RegistryEvent, RegistryReply, RegistryRequest};
 use drover_cluster_etcd::{EtcdOptions, EtcdRegistry};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -103,7 +103,7 @@ impl Etcd {
     pub fn registry(&self, service: &str) -> EtcdRegistry {
         let options = EtcdOptions::new(service, &[&self.url()]);
         let mut registry = EtcdRegistry::open(options).expect("a proper name");
-        until_answered(&mut registry, Request::Look);
+        until_answered(&mut registry, RegistryRequest::Look);
         registry
     }
 }
@@ -117,7 +117,7 @@ impl Drop for Etcd {
 }
 
 /// The reply to a request; `None`, if it has failed.
-pub fn ask(registry: &mut EtcdRegistry, request: Request) -> Option<Reply> {
+pub fn ask(registry: &mut EtcdRegistry, request: RegistryRequest) -> Option<RegistryReply> {
     registry.submit(Ns::ZERO, 7, request);
     loop {
         match registry.wait(PATIENCE) {
@@ -130,7 +130,7 @@ pub fn ask(registry: &mut EtcdRegistry, request: Request) -> Option<Reply> {
 }
 
 /// The reply to a request, which is repeated until it does not fail.
-pub fn until_answered(registry: &mut EtcdRegistry, request: Request) -> Reply {
+pub fn until_answered(registry: &mut EtcdRegistry, request: RegistryRequest) -> RegistryReply {
     loop {
         if let Some(reply) = ask(registry, request.clone()) {
             return reply;
@@ -139,10 +139,10 @@ pub fn until_answered(registry: &mut EtcdRegistry, request: Request) -> Reply {
 }
 
 /// The request by which a member called `name` registers.
-pub fn registration(name: &str, instance: u64) -> Request {
+pub fn registration(name: &str, instance: u64) -> RegistryRequest {
     let advert = Advert::new(name, 1, vec![format!("tcp://{name}:1")]).expect("a sound advert");
     let ttl = TTL;
-    Request::Register {
+    RegistryRequest::Register {
         advert,
         instance,
         ttl,
@@ -152,7 +152,7 @@ pub fn registration(name: &str, instance: u64) -> Request {
 /// Registers a member.
 pub fn register(registry: &mut EtcdRegistry, name: &str, instance: u64) -> MemberId {
     match until_answered(registry, registration(name, instance)) {
-        Reply::Registered(id) => id,
+        RegistryReply::Registered(id) => id,
         other => panic!("{other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::etcd::{Etcd, ask, register, until_answered, until_seen};
 use drover_base::Ns;
-use drover_cluster::{Registry, RegistryEvent, Reply, Request};
+use drover_cluster::{Registry, RegistryEvent, RegistryReply, RegistryRequest};
 use drover_cluster_etcd::{EtcdOptions, EtcdRegistry, OpenError};
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ fn requests_fail_while_etcd_is_away_and_registrations_outlive_its_restart() {
     let id = register(&mut member, "a", 1);
     until_seen(&mut watcher, &["a"]);
     etcd.kill();
-    assert_eq!(ask(&mut member, Request::Renew(id.clone())), None);
+    assert_eq!(ask(&mut member, RegistryRequest::Renew(id.clone())), None);
     etcd.restart();
-    let renewed = until_answered(&mut member, Request::Renew(id.clone()));
+    let renewed = until_answered(&mut member, RegistryRequest::Renew(id.clone()));
     assert_eq!(
         renewed,
-        Reply::Renewed,
+        RegistryReply::Renewed,
         "etcd knows it still, whatever time has passed"
     );
     // The watch is made again, too.
@@ -46,7 +46,10 @@ fn a_compacted_etcd_still_reports_changes() {
         client.compact(revision, None).await.expect("etcd answers");
     });
     etcd.restart();
-    assert_eq!(until_answered(&mut member, Request::Leave(id)), Reply::Left);
+    assert_eq!(
+        until_answered(&mut member, RegistryRequest::Leave(id)),
+        RegistryReply::Left
+    );
     until_seen(&mut watcher, &[]);
 }
 
@@ -59,16 +62,19 @@ fn another_etcd_at_the_same_address_is_not_believed() {
     // A fresh client finds it ready.
     drop(etcd.registry("cache"));
     for _ in 0..3 {
-        assert_eq!(ask(&mut registry, Request::Look), None);
+        assert_eq!(ask(&mut registry, RegistryRequest::Look), None);
     }
-    assert_ne!(ask(&mut registry, Request::Renew(id)), Some(Reply::Renewed));
+    assert_ne!(
+        ask(&mut registry, RegistryRequest::Renew(id)),
+        Some(RegistryReply::Renewed)
+    );
 }
 
 #[test]
 fn an_address_where_nobody_listens_is_a_failure_and_no_wait() {
     let options = EtcdOptions::new("cache", &["http://127.0.0.1:9"]);
     let mut registry = EtcdRegistry::open(options).expect("a proper name");
-    registry.submit(Ns::ZERO, 1, Request::Look);
+    registry.submit(Ns::ZERO, 1, RegistryRequest::Look);
     let event = registry.wait(Duration::from_secs(60));
     assert_eq!(event, Some(RegistryEvent::Failed { ticket: 1 }));
 }

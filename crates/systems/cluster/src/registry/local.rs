@@ -1,7 +1,7 @@
 //! [`LocalRegistry`]: the registry of a service whose members are in one process.
 
 use super::state::RegistryState;
-use super::{Registry, RegistryEvent, Request};
+use super::{Registry, RegistryEvent, RegistryRequest};
 use drover_base::Ns;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -33,7 +33,7 @@ impl LocalRegistry {
 }
 
 impl Registry for LocalRegistry {
-    fn submit(&mut self, now: Ns, ticket: u64, request: Request) {
+    fn submit(&mut self, now: Ns, ticket: u64, request: RegistryRequest) {
         let reply = self.state().execute(now, request);
         self.events.push_back(RegistryEvent::Reply { ticket, reply });
     }
@@ -56,13 +56,13 @@ impl Registry for LocalRegistry {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Reply, Transaction};
+    use super::super::{RegistryReply, Transaction};
     use super::*;
     use crate::{Advert, Draft, Map, MemberId, Standing};
 
     const TTL: Ns = Ns::from_ms(100);
 
-    fn ask(registry: &mut LocalRegistry, now: Ns, request: Request) -> Reply {
+    fn ask(registry: &mut LocalRegistry, now: Ns, request: RegistryRequest) -> RegistryReply {
         registry.submit(now, 7, request);
         loop {
             match registry.poll(now) {
@@ -73,10 +73,10 @@ mod tests {
         }
     }
 
-    fn register(registry: &mut LocalRegistry, now: Ns, name: &str, instance: u64) -> Reply {
+    fn register(registry: &mut LocalRegistry, now: Ns, name: &str, instance: u64) -> RegistryReply {
         let advert = Advert::new(name, 1, vec!["shm:x".to_string()]).expect("a sound advert");
         let ttl = TTL;
-        let request = Request::Register {
+        let request = RegistryRequest::Register {
             advert,
             instance,
             ttl,
@@ -84,9 +84,9 @@ mod tests {
         ask(registry, now, request)
     }
 
-    fn id(reply: Reply) -> MemberId {
+    fn id(reply: RegistryReply) -> MemberId {
         match reply {
-            Reply::Registered(id) => id,
+            RegistryReply::Registered(id) => id,
             other => panic!("{other:?}"),
         }
     }
@@ -97,33 +97,39 @@ mod tests {
         let first = id(register(&mut registry, Ns(0), "a", 1));
         assert_eq!(
             register(&mut registry, Ns(5), "a", 1),
-            Reply::Registered(first.clone())
+            RegistryReply::Registered(first.clone())
         );
         let at = Ns::from_ms(99);
-        assert_eq!(register(&mut registry, at, "a", 2), Reply::NameTaken);
+        assert_eq!(register(&mut registry, at, "a", 2), RegistryReply::NameTaken);
         assert_eq!(
-            ask(&mut registry, at, Request::Renew(first.clone())),
-            Reply::Renewed
+            ask(&mut registry, at, RegistryRequest::Renew(first.clone())),
+            RegistryReply::Renewed
         );
         let at = Ns::from_ms(198);
-        assert_eq!(register(&mut registry, at, "a", 2), Reply::NameTaken);
+        assert_eq!(register(&mut registry, at, "a", 2), RegistryReply::NameTaken);
         let at = Ns::from_ms(199);
         assert_eq!(
-            ask(&mut registry, at, Request::Renew(first.clone())),
-            Reply::LeaseLost
+            ask(&mut registry, at, RegistryRequest::Renew(first.clone())),
+            RegistryReply::LeaseLost
         );
         let second = id(register(&mut registry, at, "a", 2));
         assert!(second.incarnation > first.incarnation);
         assert_eq!(
-            ask(&mut registry, at, Request::Renew(first.clone())),
-            Reply::LeaseLost
+            ask(&mut registry, at, RegistryRequest::Renew(first.clone())),
+            RegistryReply::LeaseLost
         );
-        assert_eq!(ask(&mut registry, at, Request::Leave(first)), Reply::Left);
         assert_eq!(
-            ask(&mut registry, at, Request::Renew(second.clone())),
-            Reply::Renewed
+            ask(&mut registry, at, RegistryRequest::Leave(first)),
+            RegistryReply::Left
         );
-        assert_eq!(ask(&mut registry, at, Request::Leave(second)), Reply::Left);
+        assert_eq!(
+            ask(&mut registry, at, RegistryRequest::Renew(second.clone())),
+            RegistryReply::Renewed
+        );
+        assert_eq!(
+            ask(&mut registry, at, RegistryRequest::Leave(second)),
+            RegistryReply::Left
+        );
         id(register(&mut registry, at, "a", 3));
     }
 
@@ -136,7 +142,7 @@ mod tests {
             incarnation: a.incarnation + 1,
         };
         let mut draft = Draft::after(&Map::none(4));
-        let Reply::View(view) = ask(&mut registry, Ns(0), Request::Look) else {
+        let RegistryReply::View(view) = ask(&mut registry, Ns(0), RegistryRequest::Look) else {
             panic!("no view");
         };
         draft.add(view.members[0].clone(), Standing::Joining);
@@ -145,12 +151,16 @@ mod tests {
             let copy = |ids: &[&MemberId]| ids.iter().map(|id| (*id).clone()).collect();
             let (alive, gone, map) = (copy(alive), copy(gone), map.clone());
             let transaction = Transaction { map, alive, gone };
-            ask(&mut registry, Ns(1), Request::Commit(transaction))
+            ask(&mut registry, Ns(1), RegistryRequest::Commit(transaction))
         };
-        assert_eq!(commit(&[&stranger], &[]), Reply::Conflict);
-        assert_eq!(commit(&[&a], &[&a]), Reply::Conflict);
-        assert_eq!(commit(&[&a], &[&stranger]), Reply::Committed);
-        assert_eq!(commit(&[&a], &[]), Reply::Conflict, "the epoch has passed");
+        assert_eq!(commit(&[&stranger], &[]), RegistryReply::Conflict);
+        assert_eq!(commit(&[&a], &[&a]), RegistryReply::Conflict);
+        assert_eq!(commit(&[&a], &[&stranger]), RegistryReply::Committed);
+        assert_eq!(
+            commit(&[&a], &[]),
+            RegistryReply::Conflict,
+            "the epoch has passed"
+        );
     }
 
     #[test]

@@ -20,12 +20,12 @@ use drover_base::Ns;
 use std::sync::Arc;
 
 pub use local::LocalRegistry;
-pub use simulated::{Accepted, Faults, SimulatedClient, SimulatedRegistry};
+pub use simulated::{Accepted, RegistryFaults, SimulatedClient, SimulatedRegistry};
 
 /// The registry of a service, as one process reaches it.
 pub trait Registry {
     /// Submits a request. `ticket` comes back with what became of it.
-    fn submit(&mut self, now: Ns, ticket: u64, request: Request);
+    fn submit(&mut self, now: Ns, ticket: u64, request: RegistryRequest);
 
     /// The next event, if there is one.
     fn poll(&mut self, now: Ns) -> Option<RegistryEvent>;
@@ -33,8 +33,8 @@ pub trait Registry {
 
 /// A request to the registry.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request {
-    /// Registers a member under a lease. Answered with [`Reply::Registered`] or [`Reply::NameTaken`].
+pub enum RegistryRequest {
+    /// Registers a member under a lease. Answered with [`RegistryReply::Registered`] or [`RegistryReply::NameTaken`].
     Register {
         /// What the member says of itself.
         advert: Advert,
@@ -44,13 +44,13 @@ pub enum Request {
         /// How long the registration lives without a renewal.
         ttl: Ns,
     },
-    /// Renews a registration. Answered with [`Reply::Renewed`] or [`Reply::LeaseLost`].
+    /// Renews a registration. Answered with [`RegistryReply::Renewed`] or [`RegistryReply::LeaseLost`].
     Renew(MemberId),
-    /// Ends a registration. Answered with [`Reply::Left`], also if there is none.
+    /// Ends a registration. Answered with [`RegistryReply::Left`], also if there is none.
     Leave(MemberId),
-    /// Changes the map. Answered with [`Reply::Committed`] or [`Reply::Conflict`].
+    /// Changes the map. Answered with [`RegistryReply::Committed`] or [`RegistryReply::Conflict`].
     Commit(Transaction),
-    /// Asks for the newest view. Answered with [`Reply::View`].
+    /// Asks for the newest view. Answered with [`RegistryReply::View`].
     Look,
 }
 
@@ -65,9 +65,9 @@ pub struct Transaction {
     pub gone: Vec<MemberId>,
 }
 
-/// An answer to a [`Request`].
+/// An answer to a [`RegistryRequest`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reply {
+pub enum RegistryReply {
     /// The member is registered.
     Registered(MemberId),
     /// Another member has this name, or an earlier life of this one whose lease has not run out yet.
@@ -105,7 +105,7 @@ pub enum RegistryEvent {
         /// Ticket of the request.
         ticket: u64,
         /// The answer.
-        reply: Reply,
+        reply: RegistryReply,
     },
     /// There is no answer to the request with this ticket. It may have taken effect, or may do so later.
     Failed {

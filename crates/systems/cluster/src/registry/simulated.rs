@@ -5,7 +5,7 @@
 //! arrives then is lost; single clients are cut off. What does not: the registry forgets nothing, and keeps its three promises.
 
 use super::state::RegistryState;
-use super::{Registry, RegistryEvent, Reply, Request, View};
+use super::{Registry, RegistryEvent, RegistryReply, RegistryRequest, View};
 use crate::Map;
 use drover_base::{Ns, Rng};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// How often things go wrong between clients and registry.
 #[derive(Clone, Copy, Debug)]
-pub struct Faults {
+pub struct RegistryFaults {
     /// Longest time that a message takes; the shortest is a tenth of it.
     pub delay_max: Ns,
     /// Share of requests that are lost before they take effect.
@@ -43,7 +43,7 @@ enum InFlight {
     Request {
         client: usize,
         ticket: u64,
-        request: Request,
+        request: RegistryRequest,
     },
     Event {
         client: usize,
@@ -53,7 +53,7 @@ enum InFlight {
 
 struct Server {
     state: RegistryState,
-    faults: Faults,
+    faults: RegistryFaults,
     rng: Rng,
     now: Ns,
     away_until: Ns,
@@ -80,7 +80,7 @@ pub struct SimulatedClient {
 
 impl SimulatedRegistry {
     /// A registry without members. All randomness comes from `rng`.
-    pub fn new(faults: Faults, rng: Rng) -> SimulatedRegistry {
+    pub fn new(faults: RegistryFaults, rng: Rng) -> SimulatedRegistry {
         let server = Server {
             state: RegistryState::default(),
             faults,
@@ -113,7 +113,7 @@ impl SimulatedRegistry {
     }
 
     /// From now on, things go wrong so often.
-    pub fn set_faults(&self, faults: Faults) {
+    pub fn set_faults(&self, faults: RegistryFaults) {
         self.server.borrow_mut().faults = faults;
     }
 
@@ -140,7 +140,7 @@ impl SimulatedRegistry {
 
 impl Registry for SimulatedClient {
     /// The time that counts is the registry's, not the caller's.
-    fn submit(&mut self, _: Ns, ticket: u64, request: Request) {
+    fn submit(&mut self, _: Ns, ticket: u64, request: RegistryRequest) {
         let (mut server, client) = (self.server.borrow_mut(), self.client);
         let lost = server.faults.lost_requests;
         let request = InFlight::Request {
@@ -178,13 +178,13 @@ impl Server {
         self.report();
     }
 
-    fn arrived(&mut self, client: usize, ticket: u64, request: Request) {
+    fn arrived(&mut self, client: usize, ticket: u64, request: RegistryRequest) {
         if self.is_cut(client) {
             return;
         }
         let before = self.state.view().map;
         let reply = self.state.execute(self.now, request);
-        if reply == Reply::Committed {
+        if reply == RegistryReply::Committed {
             let (at, view) = (self.now, self.state.view());
             self.accepted.push(Accepted { at, view, before });
         }

@@ -1,6 +1,6 @@
 //! [`RegistryState`]: what a registry holds, and what requests do to it.
 
-use super::{Reply, Request, Transaction, View};
+use super::{RegistryReply, RegistryRequest, Transaction, View};
 use crate::{Map, Member, MemberId};
 use drover_base::Ns;
 use std::collections::BTreeMap;
@@ -25,10 +25,10 @@ pub(super) struct RegistryState {
 
 impl RegistryState {
     /// Ends the leases that have run out, and executes a request at `now`.
-    pub(super) fn execute(&mut self, now: Ns, request: Request) -> Reply {
+    pub(super) fn execute(&mut self, now: Ns, request: RegistryRequest) -> RegistryReply {
         self.expire(now);
         match request {
-            Request::Register {
+            RegistryRequest::Register {
                 advert,
                 instance,
                 ttl,
@@ -36,9 +36,9 @@ impl RegistryState {
                 if let Some(lease) = self.leases.get(advert.name()) {
                     let is_same = lease.instance == instance;
                     return if is_same {
-                        Reply::Registered(lease.member.id())
+                        RegistryReply::Registered(lease.member.id())
                     } else {
-                        Reply::NameTaken
+                        RegistryReply::NameTaken
                     };
                 }
                 self.revision += 1;
@@ -52,24 +52,24 @@ impl RegistryState {
                     ends_at,
                 };
                 self.leases.insert(id.name.clone(), lease);
-                Reply::Registered(id)
+                RegistryReply::Registered(id)
             }
-            Request::Renew(id) => match self.lease(&id) {
+            RegistryRequest::Renew(id) => match self.lease(&id) {
                 Some(lease) => {
                     lease.ends_at = now + lease.ttl;
-                    Reply::Renewed
+                    RegistryReply::Renewed
                 }
-                None => Reply::LeaseLost,
+                None => RegistryReply::LeaseLost,
             },
-            Request::Leave(id) => {
+            RegistryRequest::Leave(id) => {
                 if self.lease(&id).is_some() {
                     self.leases.remove(&id.name);
                     self.revision += 1;
                 }
-                Reply::Left
+                RegistryReply::Left
             }
-            Request::Commit(transaction) => self.commit(transaction),
-            Request::Look => Reply::View(self.view()),
+            RegistryRequest::Commit(transaction) => self.commit(transaction),
+            RegistryRequest::Look => RegistryReply::View(self.view()),
         }
     }
 
@@ -98,16 +98,16 @@ impl RegistryState {
         self.leases.get_mut(&id.name).filter(|lease| lease.member.is(id))
     }
 
-    fn commit(&mut self, transaction: Transaction) -> Reply {
+    fn commit(&mut self, transaction: Transaction) -> RegistryReply {
         let epoch = self.map.as_ref().map_or(crate::Epoch::NONE, |map| map.epoch());
         let holds = transaction.map.epoch() == epoch.next()
             && transaction.alive.iter().all(|id| self.lease(id).is_some())
             && transaction.gone.iter().all(|id| self.lease(id).is_none());
         if !holds {
-            return Reply::Conflict;
+            return RegistryReply::Conflict;
         }
         self.map = Some(transaction.map);
         self.revision += 1;
-        Reply::Committed
+        RegistryReply::Committed
     }
 }

@@ -4,8 +4,8 @@ use super::host::{Answer, Op, Request, shard_of};
 use super::scenario::{KEY_COUNT, SHARD_COUNT};
 use drover_base::{Ns, Rng};
 use drover_cluster::{
-    Attempts, Epoch, Map, PAUSE_FIRST, Redirect, Redirects, Registry, RegistryEvent, Reply,
-    Request as RegistryRequest, Routed, SimulatedClient,
+    Attempts, Epoch, Map, PAUSE_FIRST, Redirect, Redirects, Registry, RegistryEvent, RegistryReply,
+    RegistryRequest, Routed, SimulatedClient,
 };
 use drover_testkit::history::{Call, Event, History};
 
@@ -230,7 +230,7 @@ impl Client {
             let view = match event {
                 RegistryEvent::Changed(view) if !self.is_lazy => view,
                 RegistryEvent::Reply {
-                    reply: Reply::View(view),
+                    reply: RegistryReply::View(view),
                     ..
                 } => view,
                 _ => continue,

@@ -2,7 +2,7 @@
 
 use super::Flaw;
 use drover_base::{Ns, Rng};
-use drover_cluster::{Faults, HandoverTimes, LeaseTerms, OnRegistryLoss};
+use drover_cluster::{HandoverTimes, LeaseTerms, OnRegistryLoss, RegistryFaults};
 
 /// Shards of the service: few, so that each changes hands often.
 pub const SHARD_COUNT: usize = 8;
@@ -34,7 +34,7 @@ pub struct Scenario {
     pub member_count: usize,
     pub client_count: usize,
     pub kinds: Kinds,
-    pub faults: Faults,
+    pub faults: RegistryFaults,
     pub terms: LeaseTerms,
     pub handover: HandoverTimes,
     /// Mean time between two events of trouble.
@@ -44,7 +44,7 @@ pub struct Scenario {
 }
 
 /// A registry that is quick and loses nothing.
-pub const CALM: Faults = Faults {
+pub const CALM: RegistryFaults = RegistryFaults {
     delay_max: Ns::from_ms(2),
     lost_requests: 0.0,
     lost_replies: 0.0,
@@ -65,7 +65,7 @@ impl Scenario {
         };
         let (is_slow, is_lossy, uneven_clocks) = (half(), half(), half());
         let share = |rng: &mut Rng| if is_lossy { rng.unit() * 0.2 } else { 0.0 };
-        let faults = Faults {
+        let faults = RegistryFaults {
             delay_max: if is_slow {
                 Ns::from_ms(5 + rng.below(40))
             } else {

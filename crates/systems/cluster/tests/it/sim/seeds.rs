@@ -42,6 +42,14 @@ fn no_seed_breaks_a_rule() {
     }
 }
 
+#[test]
+fn a_seed_determines_the_run() {
+    Seeds::new(0, 20).each(|seed| {
+        let counts = || format!("{:?}", run(seed, None));
+        assert_eq!(counts(), counts());
+    });
+}
+
 /// Most seeds that a planted mistake may survive.
 const FOUND_WITHIN: u64 = 200;
 

@@ -8,8 +8,8 @@ use super::scenario::{CALM, ENDS_AT, HEALED_AT, KEY_COUNT, SETTLED_AT, SHARD_COU
 use super::{Counts, Flaw};
 use drover_base::{Ns, Rng};
 use drover_cluster::{
-    Advert, Agent, AgentOptions, Decision, Draft, MemberId, Registry, Request as RegistryRequest,
-    SimulatedClient, SimulatedRegistry, Standing, Transaction,
+    Advert, Agent, AgentOptions, Decision, Draft, MemberId, Registry, RegistryRequest, SimulatedClient,
+    SimulatedRegistry, Standing, Transaction,
 };
 use drover_testkit::history::History;
 use std::collections::{BTreeMap, BTreeSet};
