@@ -67,6 +67,7 @@ pub struct Agent {
     plan_due: bool,
     /// Whether the last transaction failed, so that a newer view is needed before the next.
     is_behind: bool,
+    has_left: bool,
 }
 
 impl Agent {
@@ -84,6 +85,7 @@ impl Agent {
             look_at: Ns::ZERO,
             plan_due: false,
             is_behind: false,
+            has_left: false,
         }
     }
 
@@ -121,7 +123,13 @@ impl Agent {
     /// Does what is due at `now`, and appends what the process has to do to `actions`.
     pub fn step(&mut self, now: Ns, registry: &mut impl Registry, actions: &mut Vec<Action>) {
         while let Some(event) = registry.poll(now) {
-            self.heard(event, now, actions);
+            // A renewal that was under way must not make a member serve that has left.
+            if !self.has_left {
+                self.heard(event, now, actions);
+            }
+        }
+        if self.has_left {
+            return;
         }
         match self.registration.next(now) {
             Some(LeaseRequest::Register(instance)) => {
@@ -159,8 +167,10 @@ impl Agent {
         }
     }
 
-    /// Serves nothing from now on, and ends the registration. Shards that were not handed over before are lost.
+    /// Serves nothing from now on, and ends the registration; steps do nothing any more. Shards that were not handed over before
+    /// are lost. If the request does not arrive, the registration ends with its lease.
     pub fn leave(&mut self, now: Ns, registry: &mut impl Registry) {
+        self.has_left = true;
         self.ownership.set_stop_at(Ns::ZERO);
         if let Some(id) = self.registration.id().cloned() {
             self.submit(now, registry, RegistryRequest::Leave(id), Pending::Look);

@@ -18,6 +18,12 @@ use std::sync::Arc;
 enum Event {
     Step(usize),
     Start(usize),
+    /// A process that has left ends, and another one starts after this time.
+    End {
+        member: usize,
+        life: u64,
+        time: Ns,
+    },
     ToMember {
         member: usize,
         life: u64,
@@ -211,6 +217,11 @@ impl World {
         }
         match event {
             Event::Start(member) => self.start(member),
+            Event::End { member, life, time } => {
+                if self.slots[member].life == life {
+                    self.kill(member, time);
+                }
+            }
             Event::Step(member) => self.step(member),
             Event::ToMember {
                 member,
@@ -423,7 +434,8 @@ impl World {
                     self.with_host(member, life, |host, now, _| {
                         host.agent.leave(now, &mut host.registry)
                     });
-                    self.kill(member, time);
+                    let at = self.now + Ns(self.rng.below(100_000_000));
+                    self.schedule(at, Event::End { member, life, time });
                 }
             }
         }
