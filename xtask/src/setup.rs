@@ -19,6 +19,17 @@ const TOOLS: &[Tool] = &[
     ("strace", "strace", "counts system calls"),
     ("memcached", "memcached", "a rival of `drover bench --vs`"),
     ("redis-server", "redis-server", "a rival of `drover bench --vs`"),
+    (
+        "etcd",
+        "etcd-server",
+        "the registry that `cluster-etcd` is tested with",
+    ),
+    (
+        "protoc",
+        "protobuf-compiler",
+        "the build of `etcd-client` needs it",
+    ),
+    ("protoc", "libprotobuf-dev", "and the types that come with it"),
 ];
 
 /// If this file forbids it, Debian does not start a package's services on installation.

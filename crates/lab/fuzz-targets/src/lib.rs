@@ -33,6 +33,10 @@ pub const TARGETS: &[Target] = &[
         run: canary,
     },
     Target {
+        name: "cluster_map",
+        run: drover_cluster::fuzz_map,
+    },
+    Target {
         name: "command_line",
         run: command_line::words,
     },

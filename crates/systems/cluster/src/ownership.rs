@@ -1,0 +1,196 @@
+//! [`Ownership`]: which shards this member may serve, at the moment it is asked.
+
+use crate::{Epoch, Map, MemberId, Routed, ShardId};
+use drover_base::Ns;
+use std::sync::Arc;
+
+/// What a member does with a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// It executes it, under this permit.
+    Serve(ServePermit),
+    /// It forwards it to the member of this index in its map, as a request that is [final](Routed::is_final).
+    Forward(u16),
+    /// It answers "elsewhere", with the epoch of its map. The request was not executed.
+    Elsewhere(Epoch),
+}
+
+/// The right to execute one request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServePermit {
+    until: Ns,
+}
+
+impl ServePermit {
+    /// Whether the right still holds. To be asked before the reply leaves if anything between may have taken long: a
+    /// process that was stopped then answers nothing.
+    #[inline]
+    pub fn holds(self, now: Ns) -> bool {
+        now < self.until
+    }
+}
+
+/// What has changed for the items of a shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The shard is this member's, and begins without items.
+    Begin(ShardId),
+    /// The shard is this member's, with the items that were copied under [`Handover`](crate::Handover).
+    Adopt(ShardId),
+    /// A hand-over has ended without success: the shard is served again.
+    Resume(ShardId),
+    /// The items of the shard are void. They must be dropped before anything else is done with the shard.
+    Discard(ShardId),
+}
+
+/// What the member holds of a shard.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    /// Tenure whose items it has; [`Epoch::NONE`]: it has none.
+    tenure: Epoch,
+    /// Tenure of the next owner, who has been promised that nothing changes any more; [`Epoch::NONE`]: nobody has.
+    frozen_for: Epoch,
+}
+
+/// Decides which shards this member may serve. It belongs to one thread and reads no clock: each decision is for the time that is
+/// given, and must be used at once.
+///
+/// A process whose shards are on several cores gives each core an `Ownership`, with the same maps and times; a shard is
+/// frozen on the core that serves it.
+pub struct Ownership {
+    id: Option<MemberId>,
+    map: Arc<Map>,
+    stop_at: Ns,
+    held: Vec<Held>,
+}
+
+impl Ownership {
+    /// Of a member that is not registered yet.
+    ///
+    /// # Panics
+    /// If the number of shards is not 1 to [`SHARD_COUNT`](crate::SHARD_COUNT).
+    pub fn new(shard_count: usize) -> Ownership {
+        Ownership {
+            id: None,
+            map: Map::none(shard_count),
+            stop_at: Ns::ZERO,
+            held: vec![Held::default(); shard_count],
+        }
+    }
+
+    /// The newest map that the member knows.
+    pub fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// What to do with a request for `shard` at `now`. Cost: a few loads and comparisons.
+    ///
+    /// A request that was sent under a newer map is not executed: its sender knows something that this member does not.
+    #[inline]
+    pub fn decide(&self, shard: ShardId, routed: Routed, now: Ns) -> Decision {
+        let held = self.held.get(shard.index()).copied().unwrap_or_default();
+        let serves = held.tenure != Epoch::NONE && held.frozen_for == Epoch::NONE;
+        if serves && now < self.stop_at && routed.epoch <= self.map.epoch() {
+            let until = self.stop_at;
+            return Decision::Serve(ServePermit { until });
+        }
+        self.decline(shard, routed)
+    }
+
+    /// The member owns the shard not, or not now.
+    fn decline(&self, shard: ShardId, routed: Routed) -> Decision {
+        let epoch = self.map.epoch();
+        if routed.is_final || shard.index() >= self.map.shard_count() {
+            return Decision::Elsewhere(epoch);
+        }
+        let owner = self.map.tenure(shard).owner;
+        // It does not forward to itself what it may not serve.
+        let own = self.id.as_ref().and_then(|id| self.map.index_of(id));
+        match owner.filter(|owner| Some(*owner) != own) {
+            Some(owner) => Decision::Forward(owner),
+            None => Decision::Elsewhere(epoch),
+        }
+    }
+
+    /// From `stop_at` on, on the clock of [`decide`](Ownership::decide), the member serves nothing, unless this is called again before or after.
+    pub fn set_stop_at(&mut self, stop_at: Ns) {
+        self.stop_at = stop_at;
+    }
+
+    /// The member has another identity, or none: what it holds belongs to a past life.
+    pub fn set_id(&mut self, id: Option<MemberId>) -> Vec<Change> {
+        self.id = id;
+        let mut changes = Vec::new();
+        for (shard, held) in self.map.shards().zip(&mut self.held) {
+            if held.tenure != Epoch::NONE {
+                changes.push(Change::Discard(shard));
+            }
+            *held = Held::default();
+        }
+        changes
+    }
+
+    /// Takes a map, unless it is not newer than the one it has. The first map decides how many shards there are; a later one with another
+    /// number is refused. `received` says for which tenure of a shard the member has received all items.
+    pub fn learn(&mut self, map: &Arc<Map>, received: impl Fn(ShardId) -> Option<Epoch>) -> Vec<Change> {
+        if self.map.epoch() == Epoch::NONE {
+            self.held.resize(map.shard_count(), Held::default());
+        }
+        if map.epoch() <= self.map.epoch() || map.shard_count() != self.held.len() {
+            return Vec::new();
+        }
+        self.map = map.clone();
+        self.compare(received)
+    }
+
+    /// Compares what is held with what the map says is owned.
+    pub fn compare(&mut self, received: impl Fn(ShardId) -> Option<Epoch>) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let own = self.id.as_ref().and_then(|id| self.map.index_of(id));
+        for (shard, held) in self.map.shards().zip(&mut self.held) {
+            let tenure = self.map.tenure(shard);
+            let owned = Some(tenure.since).filter(|_| own.is_some() && tenure.owner == own);
+            // Items of another tenure are void though the shard is ours: others may have owned it between.
+            if held.tenure != Epoch::NONE && owned != Some(held.tenure) {
+                changes.push(Change::Discard(shard));
+                *held = Held::default();
+            }
+            let Some(since) = owned else { continue };
+            if held.tenure == Epoch::NONE {
+                let has_items = received(shard) == Some(since);
+                changes.push(if has_items {
+                    Change::Adopt(shard)
+                } else {
+                    Change::Begin(shard)
+                });
+                held.tenure = since;
+            }
+            let next = self.map.moving(shard).map_or(Epoch::NONE, |moving| moving.tenure);
+            if held.frozen_for != next && held.frozen_for != Epoch::NONE {
+                changes.push(Change::Resume(shard));
+                held.frozen_for = Epoch::NONE;
+            }
+        }
+        changes
+    }
+
+    /// Whether items of the shard may be copied to the owner of `tenure`: the member holds them, and knows of this move.
+    pub fn may_copy(&self, shard: ShardId, tenure: Epoch) -> bool {
+        let holds = |held: &Held| held.tenure != Epoch::NONE;
+        let moving = self
+            .map
+            .moving(shard)
+            .is_some_and(|moving| moving.tenure == tenure);
+        moving && self.held.get(shard.index()).is_some_and(holds)
+    }
+
+    /// The barrier of a hand-over: the member serves the shard no more, until a map says that the move has ended and the shard is
+    /// still its own. Returns whether it [may copy](Ownership::may_copy). Frozen shards stay so if asked again.
+    pub fn freeze(&mut self, shard: ShardId, tenure: Epoch) -> bool {
+        let may_copy = self.may_copy(shard, tenure);
+        if may_copy {
+            self.held[shard.index()].frozen_for = tenure;
+        }
+        may_copy
+    }
+}

@@ -1,0 +1,194 @@
+//! What the map should become, given who is registered.
+
+use crate::placement::{Candidate, place};
+use crate::{Draft, Map, MapMember, Member, MemberId, Standing};
+
+/// Changes a draft so that it fits the members that are registered: members that are gone leave it and their shards go elsewhere,
+/// without items; new members enter it; shards that should be elsewhere begin to move there. Returns the members that are
+/// gone: the draft must not become the map unless they are (see [`Transaction`](crate::Transaction)).
+///
+/// Every member plans alike, and the registry accepts one plan per epoch; so it does not matter which of them does.
+pub fn plan(draft: &mut Draft, registered: &[Member]) -> Vec<MemberId> {
+    let is_registered = |member: &Member| registered.iter().any(|it| it == member);
+    let listed = draft.map().members().to_vec();
+    let gone = listed.iter().filter(|it| !is_registered(&it.member));
+    let gone: Vec<MemberId> = gone.map(|it| it.member.id()).collect();
+    draft.remove(|member| !is_registered(member));
+    for member in registered {
+        let name = member.advert.name();
+        let before = listed.iter().find(|it| it.member.advert.name() == name);
+        if before.is_none_or(|it| it.member != *member) {
+            // An operator's wish outlives a restart of the member. One for which there is no space has to wait.
+            let is_drained = before.is_some_and(|it| it.standing == Standing::Draining);
+            let standing = if is_drained {
+                Standing::Draining
+            } else {
+                Standing::Joining
+            };
+            draft.add(member.clone(), standing);
+        }
+    }
+    place_shards(draft);
+    gone
+}
+
+/// Assigns shards that nobody owns, and begins to move those that should be elsewhere.
+fn place_shards(draft: &mut Draft) {
+    let targets = targets(draft.map());
+    for (shard, target) in draft.map().shards().zip(&targets) {
+        let Some(target) = *target else { continue };
+        if draft
+            .map()
+            .moving(shard)
+            .is_some_and(|moving| moving.to != target)
+        {
+            draft.cancel_move(shard);
+        }
+        match draft.map().tenure(shard).owner {
+            None => draft.assign(shard, target),
+            Some(owner) if owner != target => _ = draft.begin_move(shard, target),
+            Some(_) => {}
+        }
+    }
+    // A member has joined when nothing more is on its way to it.
+    let expects = |index: usize| {
+        let mut shards = draft.map().shards().zip(&targets);
+        let index = Some(index as u16);
+        shards.any(|(shard, target)| *target == index && draft.map().tenure(shard).owner != index)
+    };
+    let members = draft.map().members().iter().enumerate();
+    let joined = members.filter(|(index, it)| it.standing == Standing::Joining && !expects(*index));
+    let joined: Vec<_> = joined.map(|(_, it)| it.member.advert.name().clone()).collect();
+    for name in joined {
+        draft.set_standing(&name, Standing::Settled);
+    }
+}
+
+/// Owner that each shard of the map should have.
+fn targets<'m>(map: &'m Map) -> Vec<Option<u16>> {
+    // If all are drained, shards that nobody owns still have to go somewhere.
+    let all_drain = map.members().iter().all(|it| it.standing == Standing::Draining);
+    let candidate = |listed: &'m MapMember| {
+        let takes = all_drain || listed.standing != Standing::Draining;
+        Candidate {
+            name: listed.member.advert.name(),
+            weight: if takes { listed.member.advert.weight() } else { 0 },
+            is_new: listed.standing == Standing::Joining,
+        }
+    };
+    let candidates: Vec<_> = map.members().iter().map(candidate).collect();
+    let owner = |shard| map.tenure(shard).owner.map(usize::from);
+    // A shard that moves counts for where it goes, so that plans do not change their mind.
+    let next = |shard| map.moving(shard).map(|moving| usize::from(moving.to));
+    let owners: Vec<_> = map.shards().map(|shard| next(shard).or(owner(shard))).collect();
+    let placed = place(&candidates, &owners);
+    placed
+        .into_iter()
+        .map(|owner| owner.map(|index| index as u16))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Advert, SHARD_COUNT};
+    use std::sync::Arc;
+
+    fn member(name: &str, incarnation: u64) -> Member {
+        let advert = Advert::new(name, 100, vec![format!("tcp://{name}:1")]).expect("a sound advert");
+        Member { advert, incarnation }
+    }
+
+    /// The next map, and who must be gone.
+    fn next(map: &Map, registered: &[Member]) -> (Option<Map>, Vec<MemberId>) {
+        let mut draft = Draft::after(map);
+        let gone = plan(&mut draft, registered);
+        (draft.finish(), gone)
+    }
+
+    /// Plans and completes moves until nothing is left to do.
+    fn settled(map: &Map, registered: &[Member]) -> Map {
+        let mut map = map.clone();
+        loop {
+            let mut draft = Draft::after(&map);
+            for moving in map.moves() {
+                draft.complete_move(moving.shard, moving.tenure);
+            }
+            plan(&mut draft, registered);
+            match draft.finish() {
+                Some(next) => map = next,
+                None => return map,
+            }
+        }
+    }
+
+    fn drain(draft: &mut Draft, name: &str) -> bool {
+        draft.set_standing(name, Standing::Draining)
+    }
+
+    #[test]
+    fn the_first_member_owns_all_and_a_second_one_is_handed_its_share() {
+        let none = Map::none(SHARD_COUNT);
+        let alone = [member("a", 1)];
+        let (map, gone) = next(&none, &alone);
+        let map = map.expect("a change");
+        assert_eq!((map.counts(), gone), (vec![SHARD_COUNT], vec![]));
+        assert_eq!(next(&map, &alone).0, None, "nothing is left to do");
+        let both = [member("a", 1), member("b", 2)];
+        let (moving, _) = next(&map, &both);
+        let moving = moving.expect("a change");
+        assert_eq!(moving.counts(), [SHARD_COUNT, 0], "nothing is taken away");
+        assert_eq!(moving.moves().len(), crate::MOVES_MAX);
+        let counts = settled(&map, &both).counts();
+        assert!(
+            counts.iter().all(|count| (1900..2200).contains(count)),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn a_restarted_member_owns_nothing_until_the_map_says_so() {
+        let (a, b) = (member("a", 1), member("b", 2));
+        let map = settled(&Map::none(64), &[a.clone(), b.clone()]);
+        let again = member("b", 3);
+        let (after, gone) = next(&map, &[a, again.clone()]);
+        let after = after.expect("a change");
+        assert_eq!(gone, [b.id()]);
+        assert_eq!(after.index_of(&b.id()), None);
+        for shard in map.shards().filter(|shard| map.owner(*shard) == Some(&b)) {
+            assert_eq!(after.owner(shard), Some(&again));
+            assert_eq!(after.tenure(shard).since, after.epoch(), "without items");
+        }
+    }
+
+    #[test]
+    fn a_drained_member_hands_everything_over_unless_it_is_the_last() {
+        let members = [member("a", 1), member("b", 2), member("c", 3)];
+        let map = settled(&Map::none(SHARD_COUNT), &members);
+        let mut draft = Draft::after(&map);
+        assert!(drain(&mut draft, "b") && !drain(&mut draft, "d"));
+        let drained = settled(&draft.finish().expect("a change"), &members);
+        assert_eq!(drained.counts()[1], 0);
+        let stays = |shard: &crate::ShardId| {
+            map.owner(*shard) == Some(&members[1]) || map.owner(*shard) == drained.owner(*shard)
+        };
+        assert!(map.shards().all(|shard| stays(&shard)));
+        let mut draft = Draft::after(&drained);
+        drain(&mut draft, "a");
+        drain(&mut draft, "c");
+        let all = draft.finish().expect("a change");
+        let all = settled(&all, &members);
+        assert_eq!(all.counts(), drained.counts(), "they stay with the last ones");
+        let restarted = [member("a", 1), member("b", 9), member("c", 3)];
+        let (again, _) = next(&Arc::new(all), &restarted);
+        let again = again.expect("a change");
+        assert!(
+            again.members().iter().all(|it| it.standing == Standing::Draining),
+            "a restart does not undo it"
+        );
+        let restarted = [member("a", 7), member("b", 8), member("c", 9)];
+        let (all_restarted, _) = next(&again, &restarted);
+        let counts = all_restarted.expect("a change").counts();
+        assert_eq!(counts.iter().sum::<usize>(), SHARD_COUNT, "nobody else is there");
+    }
+}

@@ -1,0 +1,72 @@
+//! Whole services in virtual time, where everything goes wrong that a seed has drawn.
+//!
+//! What goes wrong: members are stopped and go on, also in the middle of a request; they die and start again under the same name;
+//! they are cut off from the registry, or from clients and each other; the registry is slow, loses requests, replies and views, or is away; clocks run
+//! at different speeds. Meanwhile members are drained, join again, leave, and a further one comes. Each kind happens in about half of the seeds.
+//! What does not: memory is not corrupted, and clocks differ by less than the [lease allows](drover_cluster::Registration).
+//!
+//! What must hold is in [`check`]; [`Flaw`] lists the mistakes that must be found, which only the hosts of this simulation
+//! make, never the crate. `DROVER_SEED` repeats a run; [`seeds`] has the tests.
+
+mod check;
+mod client;
+mod faults;
+mod host;
+mod scenario;
+mod seeds;
+mod world;
+
+use check::Broken;
+use world::World;
+
+/// A mistake that is planted on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Flaw {
+    /// A member serves a shard that it once had, whatever later maps say.
+    NoEpochCheck,
+    /// A member decides with a time of long ago, so that its lease never seems to end.
+    LeaseNotHonoured,
+    /// An owner that is asked to freeze a shard sends what has changed and goes on serving.
+    NoBarrier,
+    /// A member forwards requests that were forwarded to it.
+    ForwardsTwice,
+    /// A member takes its items of an earlier tenure for those of a new one.
+    KeepsOldItems,
+    /// No mistake but an operator's choice: members serve on when they cannot reach the registry.
+    ServesOn,
+    /// No mistake but a broken assumption: members' clocks are less than two thirds as fast as the registry's.
+    SlowClocks,
+}
+
+/// What happened in a run, to see that it was worth it.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counts {
+    operations: u64,
+    elsewhere: u64,
+    forwarded: u64,
+    handed_over: u64,
+    lost: u64,
+    pauses: u64,
+    crashes: u64,
+    suppressed: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.operations += other.operations;
+        self.elsewhere += other.elsewhere;
+        self.forwarded += other.forwarded;
+        self.handed_over += other.handed_over;
+        self.lost += other.lost;
+        self.pauses += other.pauses;
+        self.crashes += other.crashes;
+        self.suppressed += other.suppressed;
+    }
+}
+
+/// Plays one seed.
+fn run(seed: u64, flaw: Option<Flaw>) -> Result<Counts, Broken> {
+    let mut world = World::new(seed, flaw);
+    world.play()?;
+    Ok(world.counts())
+}
