@@ -7,6 +7,7 @@
 
 mod access;
 mod admin;
+mod advice;
 mod auth;
 mod bench;
 mod cache_sim;
@@ -19,6 +20,7 @@ mod exit;
 mod exposure;
 mod figure;
 mod manual;
+mod other_port;
 mod perf;
 mod pool;
 mod rdma;
