@@ -4,6 +4,7 @@ mod bench;
 mod campaigns;
 mod capacity;
 mod cli;
+mod client_commands;
 mod common;
 mod devices;
 mod doors;
