@@ -1,7 +1,7 @@
 //! The command line as typed. Each command's module defines its arguments.
 
 use crate::{
-    bench, cache_sim, calibrate, client, devices, doctor, figure, perf, pool, serve, sim, top,
+    bench, cache_sim, calibrate, client, completions, devices, doctor, figure, perf, pool, serve, sim, top,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsStr;
@@ -87,6 +87,8 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
+    /// Print the completions of commands and options for a shell
+    Completions(completions::Args),
     /// Write the manual pages into a folder
     #[command(name = "manual", hide = true)]
     Manual {

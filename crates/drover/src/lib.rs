@@ -14,6 +14,7 @@ mod cache_sim;
 mod calibrate;
 mod cli;
 mod client;
+mod completions;
 mod devices;
 mod doctor;
 mod exit;
@@ -69,6 +70,7 @@ pub fn main_with<T: SystemTable>(words: impl IntoIterator<Item = OsString>) -> E
         Command::MemoryNode(args) => pool::serve_node(&args),
         Command::Pool(args) => pool::run(&args),
         Command::Stats(args) => client::run::<T>(&args),
+        Command::Completions(args) => completions::run(&args),
         Command::Manual { folder } => manual::run(&folder),
         Command::Top(args) => top::run::<T>(&args),
         Command::Config(args) => serve::print_config::<T>(&args),

@@ -6,6 +6,7 @@ mod capacity;
 mod cli;
 mod client_commands;
 mod common;
+mod completions;
 mod devices;
 mod doors;
 mod figure;
