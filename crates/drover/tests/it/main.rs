@@ -9,6 +9,7 @@ mod common;
 mod completions;
 mod devices;
 mod doors;
+mod errors;
 mod figure;
 mod from_memcached;
 mod gateway;
