@@ -155,3 +155,29 @@ fn numbers_are_shared_with_clients_of_memcached() {
     assert_eq!(server.ask(&["incr", "n"]), ok("10\n"));
     assert_eq!(text("incr n 5\r\n"), "15\r\n");
 }
+
+/// Processes that count at once lose nothing, though each reads and then writes.
+#[test]
+fn processes_that_count_at_once_lose_nothing() {
+    const EACH: usize = 10;
+    let server = Serving::start("count", &[]);
+    let count = &|direction: &str| {
+        for _ in 0..EACH {
+            let (status, _, error) = server.ask(&[direction, "n", "--initial", "1000"]);
+            assert_eq!((status, error.as_str()), (0, ""));
+        }
+    };
+    std::thread::scope(|scope| {
+        for direction in ["incr", "incr", "incr", "decr"] {
+            scope.spawn(move || count(direction));
+        }
+    });
+    // The first of all stored the number as it is.
+    let (_, text, _) = server.ask(&["get", "n"]);
+    let net = EACH * 2;
+    let possible = [1000 + net - 1, 1000 + net + 1];
+    assert!(
+        text.parse().is_ok_and(|number| possible.contains(&number)),
+        "{text}"
+    );
+}
