@@ -2,7 +2,7 @@
 
 use crate::auth::CredentialArgs;
 use crate::exit::{self, Failure};
-use drover_control::{ControlAddr, TlsClientOptions, TlsConnector};
+use drover_control::{ControlAddr, TlsClientOptions, TlsConnector, TlsError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ pub fn connector(
         certificate,
         ..TlsClientOptions::trusting(ca)
     };
-    let connector = TlsConnector::new(options).map_err(|error| Failure::new(exit::NO_INPUT, error))?;
+    let connector = TlsConnector::new(options).map_err(|error| tls_failure(&error))?;
     Ok(Some(Arc::new(connector)))
 }
 
@@ -93,4 +93,17 @@ pub fn over_tls(addr: ControlAddr, tls: Option<&Arc<TlsConnector>>) -> Result<Co
         return Err(Failure::new(exit::USAGE, text));
     }
     Ok(addr.with_tls(tls.cloned()))
+}
+
+/// Why files of certificates and keys cannot be used, with the option that names them.
+pub fn tls_failure(error: &TlsError) -> Failure {
+    let text = match error {
+        TlsError::File { what, .. } if what.starts_with("ssl_") => {
+            format!("-o {error}: name a PEM file of a certificate or key")
+        }
+        TlsError::File { .. } => format!("{error}: name a PEM file of a certificate or key"),
+        TlsError::Refused(_) => format!("{error}: certificate and key must belong together"),
+        _ => error.to_string(),
+    };
+    Failure::new(exit::NO_INPUT, text)
 }

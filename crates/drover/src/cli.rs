@@ -1,6 +1,8 @@
 //! The command line as typed. Each command's module defines its arguments.
 
-use crate::{bench, cache_sim, calibrate, client, devices, doctor, figure, perf, pool, serve, sim, top};
+use crate::{
+    bench, cache_sim, calibrate, client, completions, devices, doctor, figure, perf, pool, serve, sim, top,
+};
 use clap::{Parser, Subcommand};
 use std::ffi::OsStr;
 
@@ -36,10 +38,26 @@ pub struct Cli {
 pub enum Command {
     /// Serve keys and values until SIGTERM or Ctrl-C
     Serve(serve::Args),
-    /// Print the value of a key
+    /// Print the values of keys
     Get(client::Get),
     /// Store a value under a key
     Set(client::Set),
+    /// Store a value under a key that does not exist
+    Add(client::Store),
+    /// Store a value under a key that exists
+    Replace(client::Store),
+    /// Put bytes behind the value of a key
+    Append(client::Join),
+    /// Put bytes before the value of a key
+    Prepend(client::Join),
+    /// Store a value under a key whose item still has a version
+    Cas(client::Cas),
+    /// Add to a number, and print the sum
+    Incr(client::Count),
+    /// Subtract from a number down to 0, and print the difference
+    Decr(client::Count),
+    /// Set the time at which a key expires
+    Touch(client::Touch),
     /// Remove a key
     Delete(client::Delete),
     /// Give memory away that compute processes READ, WRITE and CAS, until SIGTERM or Ctrl-C
@@ -69,6 +87,8 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
+    /// Print the completions of commands and options for a shell
+    Completions(completions::Args),
     /// Write the manual pages into a folder
     #[command(name = "manual", hide = true)]
     Manual {

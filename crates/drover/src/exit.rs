@@ -2,10 +2,12 @@
 //! done, 1 missing, 2 error, so that scripts can distinguish a miss from a failure. `sim` and `doctor` exit with 1 if
 //! they found something wrong.
 
+use crate::client;
 use drover_client::FabricError;
 use drover_kv::StartError;
+use std::error::Error;
 use std::ffi::OsStr;
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 
 /// The command line, the configuration file, a profile or an inherited socket is invalid, or asks for what drover or
@@ -46,6 +48,14 @@ impl Failure {
     }
 }
 
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Failure {}
+
 impl From<FabricError> for Failure {
     fn from(error: FabricError) -> Failure {
         let code = match error {
@@ -81,7 +91,7 @@ pub fn from_result(result: Result<(), Failure>) -> ExitCode {
 /// [`USAGE`] for others. `command` is the first word after the program's name.
 pub fn usage(error: &clap::Error, command: Option<&OsStr>) -> ExitCode {
     let _ = error.print();
-    let is_client = command.is_some_and(|name| ["get", "set", "delete", "stats"].iter().any(|n| name == *n));
+    let is_client = command.is_some_and(|name| client::NAMES.iter().any(|client| name == *client));
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
         _ if is_client => ExitCode::from(2),

@@ -7,18 +7,21 @@
 
 mod access;
 mod admin;
+mod advice;
 mod auth;
 mod bench;
 mod cache_sim;
 mod calibrate;
 mod cli;
 mod client;
+mod completions;
 mod devices;
 mod doctor;
 mod exit;
 mod exposure;
 mod figure;
 mod manual;
+mod other_port;
 mod perf;
 mod pool;
 mod rdma;
@@ -28,6 +31,8 @@ mod top;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use client::{Direction, JoinAt};
+use drover_client::Condition;
 use drover_kv::SystemTable;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -51,12 +56,21 @@ pub fn main_with<T: SystemTable>(words: impl IntoIterator<Item = OsString>) -> E
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Sim(args) => sim::run::<T>(&args),
         Command::Serve(args) => serve::run::<T>(&args),
-        Command::Get(args) => client::get::<T>(&args),
-        Command::Set(args) => client::set::<T>(&args),
-        Command::Delete(args) => client::delete::<T>(&args),
+        Command::Get(args) => client::run::<T>(&args),
+        Command::Set(args) => client::run::<T>(&args),
+        Command::Add(args) => client::run::<T>(&(Condition::IfAbsent, &args)),
+        Command::Replace(args) => client::run::<T>(&(Condition::IfPresent, &args)),
+        Command::Append(args) => client::run::<T>(&(JoinAt::End, &args)),
+        Command::Prepend(args) => client::run::<T>(&(JoinAt::Start, &args)),
+        Command::Cas(args) => client::run::<T>(&args),
+        Command::Incr(args) => client::run::<T>(&(Direction::Up, &args)),
+        Command::Decr(args) => client::run::<T>(&(Direction::Down, &args)),
+        Command::Touch(args) => client::run::<T>(&args),
+        Command::Delete(args) => client::run::<T>(&args),
         Command::MemoryNode(args) => pool::serve_node(&args),
         Command::Pool(args) => pool::run(&args),
-        Command::Stats(args) => client::stats::<T>(&args),
+        Command::Stats(args) => client::run::<T>(&args),
+        Command::Completions(args) => completions::run(&args),
         Command::Manual { folder } => manual::run(&folder),
         Command::Top(args) => top::run::<T>(&args),
         Command::Config(args) => serve::print_config::<T>(&args),

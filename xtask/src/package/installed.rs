@@ -4,7 +4,7 @@
 //! All that happens in namespaces of their own, over a root whose changes stay in memory (`root.sh`, `installed.sh`). Only
 //! root can have that; elsewhere the step is skipped, and says so.
 
-use super::{install_cargo_deb, write_manual};
+use super::{install_cargo_deb, write_generated};
 use crate::command::{self, cargo, target_dir};
 use crate::counts::Counts;
 use crate::setup;
@@ -40,7 +40,7 @@ pub fn run(steps: &mut Steps) {
             return Ok(SKIPPED);
         }
         prepare()?;
-        write_manual()?;
+        write_generated()?;
         let folder = target_dir("installed");
         fs::create_dir_all(folder.join("root")).map_err(|why| format!("{}: {why}", folder.display()))?;
         let package = folder.join("drover.deb");

@@ -37,9 +37,12 @@ dpkg -i /package/drover.deb || fail "dpkg does not install it"
 getent passwd drover || fail "no user drover"
 getent group drover || fail "no group drover"
 dpkg -L drover >/package/files
-for file in /usr/bin/drover /etc/drover.conf $unit /usr/share/man/man1/drover-serve.1.gz; do
+completions=/usr/share/bash-completion/completions/drover
+for file in /usr/bin/drover /etc/drover.conf $unit /usr/share/man/man1/drover-serve.1.gz $completions \
+    /usr/share/zsh/vendor-completions/_drover /usr/share/fish/vendor_completions.d/drover.fish; do
     grep -qx "$file" /package/files && [ -f "$file" ] || fail "no $file"
 done
+bash -c ". $completions && complete -p drover" || fail "bash does not complete drover's commands"
 
 start() {
     folder=/run/$(unit RuntimeDirectory)

@@ -1,4 +1,4 @@
-//! Manual pages and the Debian package.
+//! Manual pages, completions of shells, and the Debian package.
 
 pub mod header;
 pub mod installed;
@@ -7,14 +7,18 @@ use crate::command::{self, cargo, root};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};
 
-/// Writes manual pages to `target/man`, where the package expects them.
+/// Shells whose completions are packaged, as `drover completions` calls them.
+const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+
+/// Writes manual pages to `target/man`, and what completes command lines to `target/completions`, where the package
+/// expects them.
 pub fn man(steps: &mut Steps) {
-    steps.run("man", write_manual);
+    steps.run("man", write_generated);
 }
 
 /// Builds the package in `target/debian`. Installs cargo-deb if it is missing.
 pub fn deb(steps: &mut Steps) {
-    if steps.run("man", write_manual) && steps.run("cargo-deb", install_cargo_deb) {
+    if steps.run("man", write_generated) && steps.run("cargo-deb", install_cargo_deb) {
         steps.run("deb", || {
             // Line numbers for backtraces are four fifths of the binary.
             command::run(&mut cargo(&["deb", "--package", "drover", "--locked", "--strip"]))
@@ -22,9 +26,29 @@ pub fn deb(steps: &mut Steps) {
     }
 }
 
+fn write_generated() -> StepResult {
+    command::build_drover()?;
+    write_manual()?;
+    write_completions()
+}
+
+fn write_completions() -> StepResult {
+    let folder = root().join("target").join("completions");
+    let failed = |error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    for shell in SHELLS {
+        let mut words = std::process::Command::new(command::drover_path());
+        let out = words.args(["completions", shell]).output().map_err(failed)?;
+        if !out.status.success() {
+            return Err(format!("drover completions {shell} ended with {}", out.status));
+        }
+        std::fs::write(folder.join(shell), out.stdout).map_err(failed)?;
+    }
+    Ok(Counts::default())
+}
+
 fn write_manual() -> StepResult {
     let folder = root().join("target").join("man");
-    command::build_drover()?;
     command::run(
         std::process::Command::new(command::drover_path())
             .arg("manual")

@@ -69,7 +69,10 @@ pub fn forbidden_elsewhere(tree: &Tree) -> Vec<Violation> {
         let path = target["src_path"].as_str().unwrap_or_default();
         let path = path.strip_prefix(root).unwrap_or(path).trim_start_matches('/');
         let Some(file) = tree.file(path) else { continue };
-        if matches!(kind, "lib" | "cdylib" | "bin" | "proc-macro") && !is_home(path) && !file.text.contains(FORBID) {
+        if matches!(kind, "lib" | "cdylib" | "bin" | "proc-macro")
+            && !is_home(path)
+            && !file.text.contains(FORBID)
+        {
             found.push(Violation::new(path, 1, format!("begin with {FORBID}")));
         }
     }

@@ -26,6 +26,7 @@ pub use pools::NodeSnapshot;
 pub use shards::{ShardsSnapshot, metric_of};
 pub use sockets::SocketStats;
 
+use crate::advice;
 use crate::auth::{Doors, Failures};
 use crate::exit::{self, Failure};
 use connection::{Caller, Connection, Reply};
@@ -97,7 +98,7 @@ impl Admin {
     /// The address cannot be bound, or no descriptor is left.
     pub fn bind(addr: SocketAddr) -> Result<(Admin, Stopper), Failure> {
         let refuse = |error| {
-            let text = format!("--metrics-listen {addr}: {error}");
+            let text = advice::of_address("--metrics-listen", addr, &error);
             Failure::new(exit::UNAVAILABLE, text)
         };
         let listener = TcpListener::bind(addr).map_err(refuse)?;

@@ -28,6 +28,11 @@ pub struct CredentialArgs {
 }
 
 impl CredentialArgs {
+    /// Whether a file was named. The environment may still name a user.
+    pub fn is_given(&self) -> bool {
+        self.auth_file.is_some()
+    }
+
     /// The user of the file or else of the environment; `None`: nobody in particular.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Reads files with secrets: whole, and only if nobody else may.
 
+use crate::advice;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use std::fs::File;
 use std::io::Read;
@@ -18,11 +19,11 @@ const TOO_OPEN: u32 = 0o027;
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     // Opening a pipe must not wait for its other end.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let system = |error: rustix::io::Errno| std::io::Error::from(error).to_string();
+    let system = |error: rustix::io::Errno| advice::of_open(path, &error.into());
     let mut file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(system)?);
     let before = rustix::fs::fstat(&file).map_err(system)?;
     if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
-        return Err("it is not a file".to_owned());
+        return Err("it is not a file: name one with lines user:password".to_owned());
     }
     if before.st_mode & TOO_OPEN != 0 {
         let mode = before.st_mode & 0o7777;
@@ -35,7 +36,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut limited = limited;
     limited
         .read_to_end(&mut bytes)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| advice::of_open(path, &error))?;
     if bytes.len() > FILE_BYTES_MAX {
         return Err("it has more than 1 MiB".to_owned());
     }

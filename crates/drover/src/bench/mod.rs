@@ -48,13 +48,24 @@ pub fn helper<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// Refuses options about users and TLS where they would have no effect.
+fn check_access(args: &Args) -> Result<(), Failure> {
+    let refuse = |flag, what| {
+        let text =
+            format!("{flag}: a server that bench starts itself has no {what}: name one with --address");
+        Err(usage(text))
+    };
+    match &args.access {
+        _ if args.address.is_some() => Ok(()),
+        access if access.tls.is_given() => refuse("--tls-ca", "TLS"),
+        access if access.auth.is_given() => refuse("--auth-file", "users"),
+        _ => Ok(()),
+    }
+}
+
 fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     args.check()?;
-    if args.address.is_none() && args.access.tls.is_given() {
-        return Err(usage(
-            "--tls-ca: a server that bench starts itself has no TLS (--address)",
-        ));
-    }
+    check_access(args)?;
     if args.is_interleaved() {
         return turns::bench::<T>(args);
     }

@@ -109,3 +109,30 @@ fn no_line_is_broken_twice() {
         }
     }
 }
+
+/// The commands that the README shows, without comments and what a shell takes for itself.
+fn commands_of_readme() -> Vec<String> {
+    let readme = include_str!("../../../../README.md");
+    let blocks = readme.split("```").skip(1).step_by(2);
+    let lines = blocks
+        .filter_map(|block| block.strip_prefix("sh\n"))
+        .flat_map(str::lines);
+    let lines = lines.map(|line| line.trim_start_matches("$ "));
+    let lines = lines.filter(|line| line.starts_with("drover "));
+    let lines = lines.map(|line| line.split(" #").next().unwrap_or(line));
+    let in_blocks = lines.map(|line| line.trim().trim_end_matches('&').to_owned());
+    let runs = readme.split("`cargo run --release -- ").skip(1);
+    let in_text = runs.filter_map(|text| Some(format!("drover {}", text.split('`').next()?)));
+    in_blocks.chain(in_text).collect()
+}
+
+#[test]
+fn the_commands_of_the_readme_are_understood() {
+    let commands = commands_of_readme();
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        if let Err(error) = Cli::try_parse_from(command.split_whitespace()) {
+            panic!("{command}: {error}");
+        }
+    }
+}

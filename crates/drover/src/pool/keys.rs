@@ -1,13 +1,14 @@
-//! `drover get`, `set` and `delete` in a pool: by a process of their own, without a server.
+//! Operations of client commands in a pool: by a process of their own, without a server.
 
 use super::process::{Entered, Work, work_in_pool};
 use super::{NodesArgs, SecretArgs};
 use crate::access::AccessArgs;
-use crate::exit::{self, Failure};
-use crate::pool::tables::{ItemMeta, RaceError};
+use crate::exit::Failure;
+use crate::pool::tables::{RaceError, execute_in};
 use crate::rdma::DeviceArgs;
-use drover_client::{Condition, Effect, Item, PutOptions};
+use drover_client::{Op, SizeLimits};
 use drover_control::ControlAddr;
+use drover_kv::{Answer, OwnedOp};
 use drover_mem::NativeCpu;
 use drover_verbs::Provider;
 
@@ -46,92 +47,49 @@ impl KeysOfPool {
 /// The nodes of a pool, and how they are reached.
 pub struct PoolNodes(NodesArgs);
 
-/// The value of `key`.
-///
-/// # Errors
-/// The pool cannot be entered, or the operation failed.
-pub fn get(nodes: &PoolNodes, key: &[u8]) -> Result<Option<Item>, Failure> {
-    let key = key.to_vec();
-    work_in_pool(&nodes.0, None, Get { key })
+/// Why a list of operations was not executed to its end.
+pub struct TooLarge {
+    /// Index of the operation whose key or value is too large; those before it were executed.
+    pub index: usize,
+    /// What the pool's tables take.
+    pub limits: SizeLimits,
 }
 
-/// Stores `value` under `key` as `options` say.
-///
-/// # Errors
-/// As [`get`]; also if the condition compares versions.
-pub fn set(nodes: &PoolNodes, key: &[u8], value: Vec<u8>, options: PutOptions) -> Result<Effect, Failure> {
-    if let Condition::IfVersion(_) = options.condition {
-        let why = "--if VERSION: not in a pool";
-        return Err(Failure::new(exit::USAGE, why));
-    }
-    let key = key.to_vec();
-    work_in_pool(&nodes.0, None, Set { key, value, options })
-}
+/// What came of each operation of a list, with the value of a GET.
+type Answers = Result<Vec<(Answer, Vec<u8>)>, TooLarge>;
 
-/// Removes `key`; whether it had a value.
-///
-/// # Errors
-/// As [`get`].
-pub fn delete(nodes: &PoolNodes, key: &[u8]) -> Result<bool, Failure> {
-    let key = key.to_vec();
-    work_in_pool(&nodes.0, None, Delete { key })
-}
-
-struct Get {
-    key: Vec<u8>,
-}
-
-impl Work for Get {
-    type Answer = Option<Item>;
-
-    async fn run<P: Provider<Cpu = NativeCpu>>(self, entered: Entered<P>) -> Result<Option<Item>, RaceError> {
-        let found = entered.race.get(&entered.cx, &self.key).await?;
-        Ok(found.map(|found| Item {
-            value: found.value().to_vec(),
-            version: found.version,
-            flags: found.flags,
-        }))
+impl PoolNodes {
+    /// Executes `ops`, one after the other.
+    ///
+    /// # Errors
+    /// The pool cannot be entered, or an operation failed; the inner error if one was too large.
+    pub fn execute(&self, ops: &[Op<'_>]) -> Result<Answers, Failure> {
+        let ops = ops.iter().map(OwnedOp::new).collect();
+        work_in_pool(&self.0, None, Execute { ops })
     }
 }
 
-struct Set {
-    key: Vec<u8>,
-    value: Vec<u8>,
-    options: PutOptions,
+struct Execute {
+    ops: Vec<OwnedOp>,
 }
 
-impl Work for Set {
-    type Answer = Effect;
+impl Work for Execute {
+    type Answer = Answers;
 
-    async fn run<P: Provider<Cpu = NativeCpu>>(self, entered: Entered<P>) -> Result<Effect, RaceError> {
+    async fn run<P: Provider<Cpu = NativeCpu>>(self, entered: Entered<P>) -> Result<Answers, RaceError> {
         let Entered { cx, race, .. } = entered;
-        let (key, value) = (&self.key[..], &self.value[..]);
-        let meta = ItemMeta {
-            flags: self.options.flags,
-            expire_s: race.expire_s(&cx, key, self.options.ttl_s),
-        };
-        let effect = |is_done, otherwise| if is_done { Effect::Done } else { otherwise };
-        match self.options.condition {
-            Condition::IfAbsent => Ok(effect(race.add(&cx, key, value, meta).await?, Effect::Exists)),
-            Condition::IfPresent => Ok(effect(
-                race.update(&cx, key, value, meta).await?,
-                Effect::NotFound,
-            )),
-            Condition::Always | Condition::IfVersion(_) => {
-                race.put(&cx, key, value, meta).await.map(|()| Effect::Done)
+        let mut answers = Vec::new();
+        for (index, op) in self.ops.iter().enumerate() {
+            let mut value = Vec::new();
+            match execute_in(&race, &cx, &op.as_op(), &mut value).await {
+                Ok(answer) => answers.push((answer, value)),
+                Err(RaceError::TooLarge) => {
+                    let limits = race.size_limits(op.key().len());
+                    return Ok(Err(TooLarge { index, limits }));
+                }
+                Err(error) => return Err(error),
             }
         }
-    }
-}
-
-struct Delete {
-    key: Vec<u8>,
-}
-
-impl Work for Delete {
-    type Answer = bool;
-
-    async fn run<P: Provider<Cpu = NativeCpu>>(self, entered: Entered<P>) -> Result<bool, RaceError> {
-        entered.race.delete(&entered.cx, &self.key).await
+        Ok(Ok(answers))
     }
 }

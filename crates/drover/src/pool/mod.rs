@@ -8,7 +8,7 @@ mod process;
 mod repair;
 
 pub use admin::PoolArgs;
-pub use keys::{KeysOfPool, PoolNodes, delete, get, set};
+pub use keys::{KeysOfPool, PoolNodes, TooLarge};
 pub use node::NodeArgs;
 
 /// What the pools of these commands hold.

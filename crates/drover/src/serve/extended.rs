@@ -126,7 +126,7 @@ fn parse(words: Vec<String>) -> Result<Extended, Failure> {
             }
             _ if IGNORED.contains(&name) => extended.ignored.push(name.to_owned()),
             _ => {
-                let text = format!("-o {word}: no such option");
+                let text = format!("-o {word}: no such option; `drover serve --help` lists those there are");
                 return Err(Failure::new(exit::USAGE, text));
             }
         }
@@ -173,7 +173,11 @@ mod tests {
             parsed("watcher_logbuf_size=0").unwrap_err(),
             "-o watcher_logbuf_size: expected watcher_logbuf_size=KIB"
         );
-        assert_eq!(parsed("faster").unwrap_err(), "-o faster: no such option");
+        assert!(
+            parsed("faster")
+                .unwrap_err()
+                .starts_with("-o faster: no such option; ")
+        );
         assert!(IGNORED.is_sorted());
     }
 }

@@ -6,6 +6,7 @@ use super::ops::{self, Files};
 use super::plan::{NoPlan, plan_of};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
+use super::shortage::start_failure;
 use super::{memory_file, ways};
 use crate::admin::{AskDevice, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
 use crate::exit::{self, Failure};
@@ -56,7 +57,8 @@ impl<S: HostingSystem> Start for Hosted<'_, S> {
         hosting.co_actors = memcached.map(Memcached::co_actors::<P>);
         let memory_file = hosting.memory_file.clone();
         Ok(Box::new(HostedService {
-            service: S::start_hosting::<P>(device, &self.plan, listeners, on_core, hosting)?,
+            service: S::start_hosting::<P>(device, &self.plan, listeners, on_core, hosting)
+                .map_err(|error| start_failure(self.settings, error))?,
             counters: S::FACTS.counters,
             clients_max: self.settings.capacity.conn_limit.value,
             front,

@@ -2,9 +2,11 @@
 
 use super::ops::Files;
 use super::settings::{Settings, split_plain};
+use crate::advice;
 use crate::exit::{self, Failure};
 use crate::exposure::{Exposure, Tls};
-use drover_control::{ControlAddr, ControlListener, ListenError, Scheme, SocketAccess};
+use drover_control::{ControlAddr, ControlListener, Endpoint, ListenError, Scheme, SocketAccess};
+use std::io::ErrorKind;
 
 /// Where native clients can connect.
 pub struct Reach {
@@ -33,12 +35,18 @@ impl Opened {
 /// # Errors
 /// An address is in use or cannot be bound.
 pub fn open_all(places: &[Reach], access: &SocketAccess) -> Result<Vec<Opened>, Failure> {
-    let open = |place: &Reach| {
-        let listener = ControlListener::bind_for(&place.addr, access).map_err(|error| failure(&error))?;
+    let open = |(flag, place): (&str, &Reach)| {
+        let listener =
+            ControlListener::bind_for(&place.addr, access).map_err(|error| failure(flag, place, &error))?;
         let is_plain = place.is_plain;
         Ok(Opened { listener, is_plain })
     };
-    places.iter().map(open).collect()
+    flags().zip(places).map(open).collect()
+}
+
+/// The flags that name the addresses of a server, in their order.
+fn flags() -> impl Iterator<Item = &'static str> {
+    std::iter::once("--fabric").chain(std::iter::repeat("--control-listen"))
 }
 
 /// What keeps strangers from the listeners of these settings.
@@ -61,8 +69,7 @@ pub fn check_exposure(settings: &Settings) -> Result<(), Failure> {
     if settings.service.connect.value.is_some() {
         return Ok(());
     }
-    let flags = std::iter::once("--fabric").chain(std::iter::repeat("--control-listen"));
-    let mut all = flags.zip(addresses(settings)?);
+    let mut all = flags().zip(addresses(settings)?);
     let has_tls = settings.ops.tls.value.is_some();
     all.try_for_each(|(flag, place)| {
         let tls = match (has_tls, place.is_plain) {
@@ -102,18 +109,35 @@ pub fn addresses(settings: &Settings) -> Result<Vec<Reach>, Failure> {
 
 fn parse(text: &str) -> Result<Reach, Failure> {
     let (prefix, text) = split_plain(text);
-    let addr = text.parse().map_err(|error| Failure::new(exit::USAGE, error))?;
+    let addr = text
+        .parse()
+        .map_err(|error| Failure::new(exit::USAGE, format!("--fabric {error}")))?;
     let is_plain = !prefix.is_empty();
     Ok(Reach { addr, is_plain })
 }
 
-fn failure(error: &ListenError) -> Failure {
-    let code = match error {
-        ListenError::InUse { .. } | ListenError::NotASocket { .. } => exit::UNAVAILABLE,
-        ListenError::System { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            exit::NO_PERMISSION
+fn failure(flag: &str, place: &Reach, error: &ListenError) -> Failure {
+    let addr = &place.addr;
+    let (code, text) = match error {
+        ListenError::InUse { .. } => {
+            let step = "stop that one, or choose another address";
+            (exit::UNAVAILABLE, format!("{flag} {addr}: {error}: {step}"))
         }
-        _ => exit::UNAVAILABLE,
+        ListenError::System { source, .. } => {
+            let code = match source.kind() {
+                ErrorKind::PermissionDenied => exit::NO_PERMISSION,
+                _ => exit::UNAVAILABLE,
+            };
+            let text = match addr.place() {
+                Endpoint::Path(path) => advice::of_file(flag, path, source),
+                Endpoint::HostPort { .. } => advice::of_address(flag, addr, source),
+            };
+            (code, text)
+        }
+        _ => {
+            let step = "remove it, or choose another address";
+            (exit::UNAVAILABLE, format!("{flag} {addr}: {error}: {step}"))
+        }
     };
-    Failure::new(code, error)
+    Failure::new(code, text)
 }

@@ -2,6 +2,7 @@
 
 use super::memcached::unix_time_s;
 use super::settings::Settings;
+use crate::advice;
 use crate::exit::{self, Failure};
 use drover_base::HashSeed;
 use drover_kv::Hosting;
@@ -30,10 +31,8 @@ pub fn open<P: Provider>(
     };
     check_owner(path)?;
     let count = settings.capacity.threads.value;
-    let (file, doubt) = WarmFile::open(path, partition, count, seed, None, now_s).map_err(|error| {
-        let text = format!("memory file {}: {error}", path.display());
-        Failure::new(exit::OS_ERROR, text)
-    })?;
+    let (file, doubt) = WarmFile::open(path, partition, count, seed, None, now_s)
+        .map_err(|error| Failure::new(exit::OS_ERROR, advice::of_file("-e", path, &error)))?;
     let start_s = now_s.saturating_sub(file.start_unix_s());
     match doubt {
         None => tracing::info!(
@@ -61,7 +60,7 @@ fn check_owner(path: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let text = format!(
-        "memory file {}: it belongs to user {owner}, and this is user {we}",
+        "-e {}: it belongs to user {owner}, and this is user {we}: chown it, or name another file",
         path.display()
     );
     Err(Failure::new(exit::NO_PERMISSION, text))

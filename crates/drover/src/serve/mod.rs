@@ -21,6 +21,7 @@ mod processor_time;
 mod run;
 mod seldom;
 mod settings;
+mod shortage;
 mod ways;
 mod worker;
 

@@ -6,6 +6,7 @@ use super::plan::{NoPlan, plan_of};
 use super::pool::{Entrants, Member};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
+use super::shortage::start_failure;
 use super::ways;
 use crate::admin::{
     AskDevice, AskMember, MemberSnapshot, ShardsSnapshot, Snapshot, SocketStats, Source, ask_device,
@@ -113,7 +114,8 @@ impl<S: System> Start for Native<'_, S> {
             &self.plan,
             listeners,
             Box::new(move |index| of_nodes(index)),
-        )?;
+        )
+        .map_err(|error| start_failure(self.settings, error))?;
         let on_core = Box::new(move |index| on_core(index));
         let gateway = Self::gateway::<P>(self.settings, self.sockets, addr, device, on_core, files);
         let (service, gateway) = match gateway {

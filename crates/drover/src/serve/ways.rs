@@ -2,10 +2,12 @@
 
 use super::listen;
 use super::settings::{Origin, Settings, split_plain};
+use crate::advice;
 use crate::exit::{self, Failure};
 use crate::exposure::Tls;
 use drover_net::{Address, ListenError, Listener};
-use std::io::Write;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
@@ -33,7 +35,8 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
     if let Some(path) = &settings.sockets.unix_socket.value {
         let access = settings.sockets.access()?;
         let listener = Listener::unix(path, (access.mode, access.group), backlog);
-        listeners.push(listener.map_err(|error| failure(settings, &error))?);
+        let named: (_, &dyn Display) = ("-s", &path.display());
+        listeners.push(listener.map_err(|error| failure(settings, named, &error))?);
     }
     for (addr, tag) in tcp_addresses(settings, own_ports_only)? {
         let tls = match (has_tls, tag) {
@@ -42,12 +45,15 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
             (false, _) => Tls::Off,
         };
         exposure.check("-l", &addr, addr.ip(), tls)?;
-        let listener = Listener::tcp(addr, backlog).map_err(|error| failure(settings, &error))?;
+        let listener =
+            Listener::tcp(addr, backlog).map_err(|error| failure(settings, ("-l", &addr), &error))?;
         listeners.push(listener.tagged(tag));
     }
     if let Some(path) = std::env::var_os(PORT_FILE) {
-        write_ports(Path::new(&path), &listeners)
-            .map_err(|error| Failure::new(exit::OS_ERROR, format!("{PORT_FILE}: {error}")))?;
+        write_ports(Path::new(&path), &listeners).map_err(|error| {
+            let text = advice::of_file(PORT_FILE, Path::new(&path), &error);
+            Failure::new(exit::OS_ERROR, text)
+        })?;
     }
     Ok(listeners)
 }
@@ -83,9 +89,11 @@ fn tcp_addresses(settings: &Settings, own_ports_only: bool) -> Result<Vec<(Socke
             None => port,
         };
         let found = (host, port).to_socket_addrs();
-        let found: Vec<SocketAddr> = found.map_err(|error| bad(&error.to_string()))?.collect();
+        let found: Vec<SocketAddr> = found.map_or(Vec::new(), Iterator::collect);
         if found.is_empty() {
-            return Err(bad("no such address"));
+            return Err(bad(
+                "no such host: name an address of this machine (`ip address` shows them)",
+            ));
         }
         addrs.extend(found.into_iter().map(|addr| (addr, tag)));
     }
@@ -124,19 +132,37 @@ fn write_ports(path: &Path, listeners: &[Listener]) -> std::io::Result<()> {
     std::fs::rename(&half, path)
 }
 
-fn failure(settings: &Settings, error: &ListenError) -> Failure {
-    let denied = |source: &std::io::Error| source.kind() == std::io::ErrorKind::PermissionDenied;
-    let code = match error {
-        ListenError::System { source, .. } if denied(source) => exit::NO_PERMISSION,
-        _ => exit::UNAVAILABLE,
-    };
-    let hint = match error {
-        ListenError::InUse { .. } if settings.sockets.port.origin == Origin::Default => {
-            " (memcached's port is taken by default: -p chooses another one, -p 0 none)"
+/// Why there is no listener at `address`, which option `flag` names.
+fn failure(settings: &Settings, (flag, address): (&str, &dyn Display), error: &ListenError) -> Failure {
+    let (code, text) = match error {
+        ListenError::InUse { .. } => {
+            let step = match settings.sockets.port.origin {
+                Origin::Default => "it is memcached's port by default: -p chooses another one, -p 0 none",
+                _ => "stop that one, or choose another",
+            };
+            let text = match flag {
+                "-s" => format!("-s {address}: {error}: {step}"),
+                _ => format!("-p, or -l {address}: {error}: {step}"),
+            };
+            (exit::UNAVAILABLE, text)
         }
-        _ => "",
+        ListenError::System { source, .. } => {
+            let code = match source.kind() {
+                ErrorKind::PermissionDenied => exit::NO_PERMISSION,
+                _ => exit::UNAVAILABLE,
+            };
+            let text = match flag {
+                "-s" => advice::of_file(flag, Path::new(&address.to_string()), source),
+                _ => advice::of_address(flag, address, source),
+            };
+            (code, text)
+        }
+        _ => {
+            let step = "remove it, or choose another path";
+            (exit::UNAVAILABLE, format!("{flag} {address}: {error}: {step}"))
+        }
     };
-    Failure::new(code, format!("{error}{hint}"))
+    Failure::new(code, text)
 }
 
 #[cfg(test)]

@@ -2,11 +2,14 @@
 
 use crate::admin::sample::{self, Sample};
 use crate::auth::basic;
+use crate::other_port::Speaks;
 use drover_control::Credentials;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+/// What to do where there is no admin port.
+const PORT: &str = "name the port of `drover serve --metrics-listen IP:PORT`, or start the server with it";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum bytes of an answer; drover with 240 workers needs a tenth.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
@@ -26,14 +29,28 @@ pub fn read(addr: &str, credentials: Option<&Credentials>) -> Result<Reading, St
         .split('/')
         .next()
         .unwrap_or(addr);
-    let target = host
-        .to_socket_addrs()
-        .map_err(|error| error.to_string())?
-        .next()
-        .ok_or("no such host")?;
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if !has_port {
+        return Err(format!("this is no host:port; {PORT}"));
+    }
+    let target = host.to_socket_addrs().ok().and_then(|mut found| found.next());
+    let target = target.ok_or("no such host: name one that `getent hosts` finds")?;
     exchange(target, host, credentials)
-        .map_err(|error| error.to_string())
-        .and_then(|text| parse(&text))
+        .map_err(|error| match error.kind() {
+            ErrorKind::ConnectionRefused => format!("nothing listens there; {PORT}"),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                format!("no answer within {} s; {PORT}", PATIENCE.as_secs())
+            }
+            _ => format!("{error}; {PORT}"),
+        })
+        .and_then(
+            |text| match text.starts_with("HTTP/") || Speaks::at(target) != Speaks::Memcached {
+                true => parse(&text),
+                false => Err(format!("this is a port for memcached's clients; {PORT}")),
+            },
+        )
 }
 
 fn exchange(
@@ -52,19 +69,20 @@ fn exchange(
 }
 
 fn parse(answer: &str) -> Result<Reading, String> {
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or("this is not HTTP")?;
+    let parts = answer.split_once("\r\n\r\n");
+    let (head, body) = parts.ok_or_else(|| format!("this is not HTTP; {PORT}"))?;
     let status = head.lines().next().unwrap_or_default();
     if status.contains(" 401 ") {
         return Err("it lets in its users only: --auth-file FILE, or DROVER_AUTH=user:password".into());
     }
     if !status.contains(" 200 ") {
-        return Err(format!("it answers {status}"));
+        return Err(format!("it answers {status}; {PORT}"));
     }
     let reading = Reading(body.lines().filter_map(sample::parse).collect());
     match reading.sum("drover_up", &[]) {
         Some(1.0) => Ok(reading),
         Some(_) => Err("the server is there, but not all of its workers answer".into()),
-        None => Err("there are metrics, but not of drover".into()),
+        None => Err(format!("there are metrics, but not of drover; {PORT}")),
     }
 }
 
@@ -120,15 +138,19 @@ pub mod tests {
     #[test]
     fn what_is_no_server_of_ours() {
         let why = |answer: &str| parse(answer).expect_err(answer);
-        assert_eq!(why("SSH-2.0"), "this is not HTTP");
-        assert_eq!(
-            why("HTTP/1.1 404 Not Found\r\n\r\n"),
-            "it answers HTTP/1.1 404 Not Found"
-        );
-        assert_eq!(
-            why("HTTP/1.1 200 OK\r\n\r\nup 1\n"),
-            "there are metrics, but not of drover"
-        );
+        for (answer, problem) in [
+            ("SSH-2.0", "this is not HTTP"),
+            (
+                "HTTP/1.1 404 Not Found\r\n\r\n",
+                "it answers HTTP/1.1 404 Not Found",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\n\r\nup 1\n",
+                "there are metrics, but not of drover",
+            ),
+        ] {
+            assert_eq!(why(answer), format!("{problem}; {PORT}"));
+        }
         let down = "HTTP/1.1 200 OK\r\n\r\ndrover_up 0\n";
         assert_eq!(
             why(down),

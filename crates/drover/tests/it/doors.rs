@@ -193,7 +193,7 @@ fn files_that_are_missing() {
     let (status, text) = refused(&["-Z", "-o", &list]);
     assert_eq!(status, 66, "{text}");
     assert!(
-        text.starts_with("drover: ssl_chain_cert /nonexistent/file: "),
+        text.starts_with("drover: -o ssl_chain_cert /nonexistent/file: "),
         "{text}"
     );
     assert_eq!(

@@ -38,7 +38,7 @@ fn gateways_to_one_service_are_one_cache() {
         );
         assert_eq!(
             server.ask(&["get", "a"]),
-            (0, "hi\n".into(), String::new()),
+            (0, "hi".into(), String::new()),
             "{system}"
         );
         assert_eq!(server.ask(&["set", "b", "native"]).0, 0);
@@ -88,7 +88,7 @@ fn sums_over_two_gateways_add_up() {
     let server = Serving::start("gw-sums", &["-t", "1"]);
     let gateways = [0, 1].map(|_| Serving::gateway(&server.addr, &["-t", "1"]));
     let sum = add_up(&gateways.each_ref());
-    assert_eq!(server.ask(&["get", "n"]), (0, format!("{sum}\n"), String::new()));
+    assert_eq!(server.ask(&["get", "n"]), (0, sum.to_string(), String::new()));
 }
 
 /// Four clients of two gateways add to `n`, and read the sum that they return.

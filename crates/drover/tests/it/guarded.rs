@@ -115,12 +115,9 @@ fn guarded(system: System) {
     let (_, _, error) = drover(&[&["get", "k"], &at[..]].concat(), "");
     assert!(error.contains(WHO), "{name}: {error}");
     only_users_get(&files, &[&["set", "k", "v"], &at[..]].concat(), 2);
-    assert_eq!(
-        only_users_get(&files, &[&["get", "k"], &at[..]].concat(), 2),
-        "v\n"
-    );
+    assert_eq!(only_users_get(&files, &[&["get", "k"], &at[..]].concat(), 2), "v");
     let of_variable = with_variable(&format!("me:{SECRET}"), &[&["get", "k"], &at[..]].concat());
-    assert_eq!(of_variable, (0, "v\n".into(), String::new()));
+    assert_eq!(of_variable, (0, "v".into(), String::new()));
     // The library.
     let connect = |password: &str| {
         let credentials = Credentials::new(b"me", password.as_bytes()).expect("credentials");
@@ -218,7 +215,7 @@ fn a_gateway_and_a_pool_prove_who_they_are() {
         &["get", "k", "--server", &server.addr, "--auth-file", &files.mine],
         "",
     );
-    assert_eq!(got, (0, "v\n".into(), String::new()));
+    assert_eq!(got, (0, "v".into(), String::new()));
 
     let node = MemoryNode::start("guarded", &["-Y", &files.users]);
     let nodes = ["pool", "status", "--nodes", &node.addr];

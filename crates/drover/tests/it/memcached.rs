@@ -50,7 +50,7 @@ fn both_kinds_of_clients_see_the_same_items() {
             );
             assert_eq!(
                 server.serving.ask(&["get", &theirs]),
-                (0, "hello\n".into(), String::new())
+                (0, "hello".into(), String::new())
             );
             assert_eq!(server.serving.ask(&["set", &ours, "world"]).0, 0);
             assert_eq!(

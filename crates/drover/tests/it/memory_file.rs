@@ -224,7 +224,7 @@ fn items_come_back_with_flags_cas_time_left_and_marks() {
     assert!(flag(&ask(&server, "mg plain c\r\n"), 'c') > cas);
     assert_eq!(
         server.ask(&["get", "timed"]).1,
-        "cd\n",
+        "cd",
         "native clients see it, too"
     );
 }
@@ -416,7 +416,7 @@ fn a_file_that_cannot_be_used_is_said_so_and_nothing_is_served() {
     let folder = folder.to_str().expect("UTF-8").to_owned();
     let is_told = |(code, said): (i32, String), file: &str, want: i32| {
         assert!(
-            code == want && said.starts_with(&format!("drover: memory file {file}: ")),
+            code == want && said.starts_with(&format!("drover: -e {file}: ")),
             "{code}: {said}"
         );
     };
@@ -468,7 +468,7 @@ fn a_full_disk_is_noticed_at_the_start() {
     let last = said.lines().last().unwrap_or_default();
     assert_eq!(out.status.code(), Some(71), "{said}");
     assert!(
-        last.starts_with("drover: ") && last.contains("No space left"),
+        last.starts_with("drover: -e ") && last.contains(" has 4 MiB free, and -m is "),
         "{last}"
     );
 }

@@ -128,7 +128,7 @@ fn a_user_that_is_not_there() {
     );
     assert_eq!(status, 67, "{error}");
     assert!(
-        error.ends_with("drover: -u nobody-of-that-name: not in /etc/passwd\n"),
+        error.contains("drover: -u nobody-of-that-name: not in /etc/passwd: create the user"),
         "{error}"
     );
 }

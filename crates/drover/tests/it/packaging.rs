@@ -38,7 +38,10 @@ fn every_file_of_the_debian_package_is_there() {
         let path = root().join("crates/drover").join(source);
         assert!(path.is_file(), "{source} is missing");
     }
-    assert_eq!(generated, 3, "the binary and two sections of the manual");
+    assert_eq!(
+        generated, 6,
+        "the binary, two sections of the manual, completions of three shells"
+    );
     let scripts = root()
         .join("crates/drover")
         .join(deb["maintainer-scripts"].as_str().expect("a path"));

@@ -196,7 +196,7 @@ fn keys_of_a_pool_are_used_without_a_server() {
     for (key, value) in [("fox", "red"), ("owl", "grey"), ("hen", "brown")] {
         assert_eq!(pool(&["set", key, value]), ok(""));
     }
-    assert_eq!(pool(&["get", "owl"]), ok("grey\n"));
+    assert_eq!(pool(&["get", "owl"]), ok("grey"));
     assert_eq!(pool(&["set", "fox", "white", "--if", "absent"]).0, 1);
     assert_eq!(pool(&["set", "bat", "black", "--if", "present"]).0, 1);
     assert_eq!(
@@ -211,7 +211,25 @@ fn keys_of_a_pool_are_used_without_a_server() {
     );
     assert_eq!(pool(&["delete", "hen"]), ok(""));
     assert_eq!(pool(&["delete", "hen"]).0, 1);
-    assert_eq!(pool(&["set", "fox", "x", "--if", "7"]).0, 2);
+    let another = "drover: key fox has another version than 7\n";
+    assert_eq!(
+        pool(&["cas", "fox", "7", "x"]),
+        (1, String::new(), another.into())
+    );
+    assert_eq!(
+        pool(&["get", "fox", "hen", "owl"]),
+        (1, "whitegrey".into(), "drover: no key hen\n".into())
+    );
+    assert_eq!(pool(&["touch", "fox", "0"]), ok(""));
+    let long = folder("keys").join("long");
+    std::fs::write(&long, vec![b'v'; (1 << 20) + 1]).expect("temporary file");
+    let long = long.to_str().expect("UTF-8");
+    let (status, _, error) = pool(&["set", "owl", "--file", long]);
+    assert_eq!(status, 2);
+    assert!(
+        error.starts_with("drover: value of 1,048,577 B; the tables of this pool take 1,0"),
+        "{error}"
+    );
     // Each process has left blocks that nothing leads to; after one check there are none.
     let check = || with_nodes("--nodes", &nodes, &["pool", "check", "--json"]);
     let (status, text, error) = check();
@@ -233,7 +251,7 @@ fn keys_of_a_pool_are_used_without_a_server() {
             .expect("a list")
             .is_empty()
     );
-    assert_eq!(pool(&["get", "fox"]), ok("white\n"));
+    assert_eq!(pool(&["get", "fox"]), ok("white"));
 }
 
 #[test]
@@ -451,7 +469,7 @@ fn a_node_that_was_killed_returns_with_its_file() {
     assert!(!text.contains("suspected"), "{text}");
     for key in &keys {
         let (status, text, error) = with_nodes("--pool", &[&nodes[0], &nodes[1]], &["get", key]);
-        assert_eq!((status, text, error.as_str()), (0, format!("{key}\n"), ""));
+        assert_eq!((status, text, error.as_str()), (0, key.clone(), ""));
     }
     let check = with_nodes("--nodes", &[&nodes[0], &nodes[1]], &["pool", "check"]);
     assert_eq!(check.0, 1, "{} {}", check.1, check.2);

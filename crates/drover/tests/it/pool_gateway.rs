@@ -67,7 +67,7 @@ fn gateways_to_one_pool_are_one_cache() {
     assert_eq!(ask(&mut two, "get a b\r\n"), "VALUE a 7 2\r\nhi\r\nEND\r\n");
     // Processes of commands, too.
     let got = with_nodes("--pool", &[&nodes[0], &nodes[1]], &["get", "a"]);
-    assert_eq!(got, (0, "hi\n".into(), String::new()));
+    assert_eq!(got, (0, "hi".into(), String::new()));
     // The other's write makes the version old.
     let version = cas(&mut one, "a");
     assert_eq!(ask(&mut two, "append a 0 0 1\r\n!\r\n"), "STORED\r\n");
@@ -244,7 +244,7 @@ fn a_service_of_memory_nodes_has_a_gateway() {
         let (connections, text) = (server.metric("drover_connections_total"), server.metrics());
         connections > 0 && text.contains("drover_commands_total{command=\"set\",status=\"done\"} 1\n")
     });
-    assert_eq!(server.ask(&["get", "a"]), (0, "hi\n".into(), String::new()));
+    assert_eq!(server.ask(&["get", "a"]), (0, "hi".into(), String::new()));
     assert_eq!(server.ask(&["set", "a", "native"]).0, 0);
     assert_eq!(ask(&mut client, "get a\r\n"), "VALUE a 0 6\r\nnative\r\nEND\r\n");
     let gateway = Serving::gateway(&server.addr, &[]);

@@ -55,7 +55,7 @@ fn native_clients_of_every_system_come_by_tls() {
         // A Unix socket is for those whom its mode lets in.
         let at = ["--server", &server.addr];
         assert_eq!(drover(&[&["set", "k", "v"], &at[..]].concat(), "").0, 0, "{name}");
-        assert_eq!(drover(&[&["get", "k"], &at[..]].concat(), "").1, "v\n");
+        assert_eq!(drover(&[&["get", "k"], &at[..]].concat(), "").1, "v");
         refused(
             drover(&[&["get", "k", "--tls-ca", &ca], &at[..]].concat(), ""),
             "is a Unix socket, which has no TLS",

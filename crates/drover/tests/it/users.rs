@@ -89,7 +89,7 @@ fn the_packaged_settings_let_in_the_group_and_root_and_nobody_else() {
     for user in [(MEMBER, GROUP), (0, 0), (SERVER, GROUP)] {
         assert_eq!(installed.ask(user, &["set", "key", "value"]), done, "{user:?}");
         let got = installed.ask(user, &["get", "key"]);
-        assert_eq!(got, (0, "value\n".into(), String::new()), "{user:?}");
+        assert_eq!(got, (0, "value".into(), String::new()), "{user:?}");
     }
     let (status, _, error) = installed.ask((OUTSIDER, OUTSIDER), &["get", "key"]);
     assert_ne!(status, 0);

@@ -3,7 +3,7 @@
 use crate::item::{Answer, Effect, Item, PutOptions};
 use crate::session::Connected;
 use crate::{CallError, Error, Options, Pipeline};
-use drover_kv::{Calls, Condition, Op, Outcome, SubmitError};
+use drover_kv::{Calls, Condition, Op, Outcome, SizeLimits, SubmitError};
 
 /// A blocking client: a call polls for its result for 50 µs, then sleeps until it arrives; if others want its core, it
 /// lets them have it at once. For applications with threads to spare; [`get_many`](Client::get_many) and [`execute`](Client::execute) keep many operations in flight. If
@@ -174,6 +174,13 @@ impl Client {
     /// a [`Connected::over`].
     pub fn calls(&mut self) -> Option<Calls> {
         self.pipeline.calls()
+    }
+
+    /// The longest key and value that the service takes with operations such as `op`, for a message after
+    /// [`SubmitError::TooLarge`] or [`Refusal::TooLarge`](crate::Refusal::TooLarge). `None` if the client does not know
+    /// that, or has no session now.
+    pub fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {
+        self.pipeline.size_limits(op)
     }
 
     fn update(&mut self, op: &Op<'_>) -> Result<Effect, CallError> {

@@ -36,7 +36,7 @@ pub use drover_base::Ns;
 pub use drover_control::{Credentials, CredentialsError, TlsClientOptions, TlsConnector, TlsError};
 pub use drover_kv::{
     CallError, Calls, Completion, Condition, ConnectError, FetchObjective, Op, Outcome, Refusal,
-    ResultTransfer, SubmitError, Token,
+    ResultTransfer, SizeLimits, SubmitError, Token,
 };
 pub use fabric::{DeviceChoice, Fabric, FabricError, Job};
 pub use item::{Effect, Item, PutOptions};

@@ -3,7 +3,7 @@
 use crate::session::{Connected, Ready};
 use crate::{Error, Options};
 use drover_base::Ns;
-use drover_kv::{Calls, Completion, Op, SubmitError, Token};
+use drover_kv::{Calls, Completion, Op, SizeLimits, SubmitError, Token};
 
 /// A client whose caller submits operations and takes their outcomes later, by the tokens that it gave them. It neither
 /// allocates nor copies; it is what [`Client`](crate::Client) is made of, and what other languages use.
@@ -106,5 +106,10 @@ impl Pipeline {
     /// As [`Client::calls`](crate::Client::calls).
     pub fn calls(&mut self) -> Option<Calls> {
         self.session.0.calls()
+    }
+
+    /// As [`Client::size_limits`](crate::Client::size_limits).
+    pub fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {
+        self.session.0.size_limits(op)
     }
 }

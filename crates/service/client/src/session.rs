@@ -5,8 +5,8 @@ use crate::{Error, Options};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlStream};
 use drover_kv::{
-    Calls, Completion, ConnectError, KvClient, Op, ServiceClient, ServiceInfo, SubmitError, System,
-    SystemJob, SystemTable, Token, ask_service, connect, dials,
+    Calls, Completion, ConnectError, KvClient, Op, ServiceClient, ServiceInfo, SizeLimits, SubmitError,
+    System, SystemJob, SystemTable, Token, ask_service, connect, dials,
 };
 use drover_mem::NativeCpu;
 use drover_rt::{Idle, Waiting};
@@ -63,20 +63,27 @@ impl Connected {
     /// Wraps `client`, whose queue pairs are in the verbs context `ctx`. For programs that choose system and fabric
     /// themselves.
     pub fn over<P: Provider, C: KvClient<P> + 'static>(ctx: Rc<P::Context>, client: C) -> Connected {
-        Connected::counting(ctx, client, |_| None)
+        Connected::telling(
+            ctx,
+            client,
+            Tells {
+                calls: |_| None,
+                size_limits: |_, _| None,
+            },
+        )
     }
 
-    /// As [`over`](Connected::over); `calls` takes from the client what its calls have taken.
-    fn counting<P: Provider, C: KvClient<P> + 'static>(
+    /// As [`over`](Connected::over), with what the client says of itself.
+    fn telling<P: Provider, C: KvClient<P> + 'static>(
         ctx: Rc<P::Context>,
         client: C,
-        calls: fn(&mut C) -> Option<Calls>,
+        tells: Tells<C>,
     ) -> Connected {
         Connected(Box::new(Running::<P, C> {
             client,
             ctx,
             waiting: Waiting::new(Idle::ADAPTIVE),
-            calls,
+            tells,
         }))
     }
 }
@@ -162,9 +169,11 @@ impl<P: Provider, T: SystemTable> SystemJob for ConnectIn<'_, P, T> {
         );
         let timeout = options.connect_timeout;
         let client: S::Client<P> = connect::<P, _>(&self.ctx, dials, &options.of_connection(), timeout)?;
-        Ok(Connected::counting::<P, _>(self.ctx, client, |client| {
-            client.calls()
-        }))
+        let tells = Tells {
+            calls: |client: &mut S::Client<P>| client.calls(),
+            size_limits: |client, op| client.size_limits(op),
+        };
+        Ok(Connected::telling::<P, _>(self.ctx, client, tells))
     }
 }
 
@@ -181,6 +190,7 @@ pub(crate) trait Session {
     fn rest(&mut self, ready: &mut dyn FnMut() -> Ready, sink: &mut dyn FnMut(Completion<'_>)) -> usize;
     fn waker(&self) -> Waker;
     fn calls(&mut self) -> Option<Calls>;
+    fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits>;
 }
 
 /// What a caller knows when its session is about to sleep.
@@ -196,7 +206,13 @@ struct Running<P: Provider, C> {
     client: C,
     ctx: Rc<P::Context>,
     waiting: Waiting,
+    tells: Tells<C>,
+}
+
+/// What a client says of itself beside [`KvClient`], if it is a [`ServiceClient`].
+struct Tells<C> {
     calls: fn(&mut C) -> Option<Calls>,
+    size_limits: fn(&mut C, &Op<'_>) -> Option<SizeLimits>,
 }
 
 impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
@@ -250,6 +266,10 @@ impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
     }
 
     fn calls(&mut self) -> Option<Calls> {
-        (self.calls)(&mut self.client)
+        (self.tells.calls)(&mut self.client)
+    }
+
+    fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {
+        (self.tells.size_limits)(&mut self.client, op)
     }
 }

@@ -6,8 +6,8 @@ use drover_base::HashKind;
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
     Capacity, Channels, CoActors, ConnectOptions, Facts, Hosting, HostingJob, HostingService, HostingSystem,
-    Offers, OnCore, OperationOffers, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats, SetupError,
-    Sizes, StartError, System,
+    Offers, OnCore, Op, OperationOffers, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats,
+    SetupError, SizeLimits, Sizes, StartError, System,
 };
 use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
 use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
@@ -252,6 +252,10 @@ impl<P: Provider, F: RequestFormat + Default> ServiceClient<P> for HerdClient<P,
 
     fn take_error(&mut self) -> Option<SetupError> {
         HerdClient::take_error(self)
+    }
+
+    fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {
+        HerdClient::size_limits(self, op)
     }
 }
 

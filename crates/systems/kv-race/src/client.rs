@@ -11,7 +11,8 @@ use crate::options::RaceOptions;
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::{
-    Completion, ConnectOptions, Hosted, KvClient, Op, ServiceClient, SetupError, SubmitError, Token, Verbs,
+    Completion, ConnectOptions, Hosted, KvClient, Op, ServiceClient, SetupError, SizeLimits, SubmitError,
+    Token, Verbs,
 };
 use drover_memnode::Keeper;
 use drover_rt::{BufferClass, TaskOptions, TaskPool};
@@ -183,6 +184,10 @@ impl<P: Provider> ServiceClient<P> for RaceClient<P> {
 
     fn is_ready(&mut self) -> bool {
         self.hosted.is_some() && self.session.is_ready()
+    }
+
+    fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {
+        self.session.size_limits(op.key().len())
     }
 
     const COUNTS_VERBS: bool = true;

@@ -51,7 +51,7 @@ pub use error::RaceError;
 pub use layout::TableHeader;
 pub use load::load;
 pub use mistake::Mistake;
-pub use ops::RaceOps;
+pub use ops::{RaceOps, execute_in};
 pub use options::RaceOptions;
 pub use race::{Found, ItemMeta, Race, RaceStats, Updated};
 pub use server::{RaceNode, RaceNodeOptions};

@@ -5,7 +5,7 @@ use crate::error::RaceError;
 use crate::mistake::Mistake;
 use crate::race::{ItemMeta, Race, Updated};
 use drover_base::Ns;
-use drover_kv::{Answer, AsyncOps, Op, OpKind, OwnedOp, Refusal};
+use drover_kv::{Answer, AsyncOps, Op, OpKind, OwnedOp, Refusal, SizeLimits};
 use drover_memnode::MemoryError;
 use drover_rt::{TaskCx, TaskError};
 use drover_verbs::Provider;
@@ -71,6 +71,14 @@ impl<P: Provider> Access<P> {
     pub(crate) fn close(&self) -> bool {
         self.race.take();
         self.running.get() == 0
+    }
+
+    /// What the tables accept under a key of `key_bytes`; `None` without a session.
+    pub(crate) fn size_limits(&self, key_bytes: usize) -> Option<SizeLimits> {
+        self.race
+            .borrow()
+            .as_ref()
+            .map(|race| race.size_limits(key_bytes))
     }
 
     /// Whether an operation has met something that only another session can mend.
@@ -150,7 +158,7 @@ impl<P: Provider> AsyncOps<P> for RaceOps<P> {
             let race = access.race.borrow().clone();
             if let Some(race) = race {
                 let running = Running::begin(&access.running);
-                let done = attempt(&race, cx, op, value).await;
+                let done = execute_in(&race, cx, &op.as_op(), value).await;
                 if race.has_left_locks() {
                     access.leave_locks();
                 }
@@ -221,13 +229,18 @@ impl<P: Provider> RaceOps<P> {
     }
 }
 
-async fn attempt<P: Provider>(
+/// Executes `op` in the tables of `race`, once. The value of a GET is appended to `value`, which other operations use for
+/// values that they read.
+///
+/// # Errors
+/// [`RaceError`] as the operation's own method has it, or the item is too large.
+pub async fn execute_in<P: Provider>(
     race: &Race<P>,
     cx: &TaskCx<P>,
-    op: &OwnedOp,
+    op: &Op<'_>,
     value: &mut Vec<u8>,
 ) -> Result<Answer, RaceError> {
-    match op.as_op() {
+    match *op {
         Op::Get { key } | Op::GetItem { key } => Ok(match race.get(cx, key).await? {
             Some(found) => {
                 value.extend_from_slice(found.value());

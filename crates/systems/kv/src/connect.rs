@@ -2,7 +2,8 @@
 
 use crate::secret::SECRET_BYTES_MAX;
 use crate::{
-    Calls, Channels, Facts, FetchChoice, FetchObjective, KvClient, Reads, ResultTransfer, SetupError, Verbs,
+    Calls, Channels, Facts, FetchChoice, FetchObjective, KvClient, Op, Reads, ResultTransfer, SetupError,
+    SizeLimits, Verbs,
 };
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlStream, Dial, DialError, service};
@@ -77,6 +78,13 @@ pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
     /// Takes an error of setting up or losing a session that was not taken yet; `None` if there is none. The client
     /// keeps trying.
     fn take_error(&mut self) -> Option<SetupError>;
+
+    /// What the service takes of operations such as `op`, under its key; `None` if the client does not know that, or has no
+    /// session now.
+    fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {
+        let _ = op;
+        None
+    }
 
     /// Counts of this client's GETs and READs since it was opened; `None` if the system's clients issue no READs, as
     /// HERD's.

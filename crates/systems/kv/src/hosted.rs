@@ -62,6 +62,27 @@ pub enum Answer {
     Refused(Refusal),
 }
 
+impl Answer {
+    /// The outcome whose value, if it has one, is `value`. `is_detailed`: the operation asked for version and flags.
+    pub fn outcome(self, value: &[u8], is_detailed: bool) -> Outcome<'_> {
+        match self {
+            Answer::Found { version, flags } if is_detailed => Outcome::Found {
+                value,
+                version,
+                flags,
+            },
+            Answer::Found { .. } => Outcome::Value(value),
+            Answer::Stored => Outcome::Stored,
+            Answer::Deleted => Outcome::Deleted,
+            Answer::Touched => Outcome::Touched,
+            Answer::NotFound => Outcome::NotFound,
+            Answer::Exists => Outcome::Exists,
+            Answer::Indeterminate => Outcome::Indeterminate,
+            Answer::Refused(refusal) => Outcome::Refused(refusal),
+        }
+    }
+}
+
 /// What a place and its task exchange.
 struct Exchange {
     /// The operation, which only the place writes, while the task has no share of it.
@@ -189,7 +210,7 @@ impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
                 let answer = exchange.answer.expect("an operation that has ended");
                 sink(Completion {
                     token: place.token,
-                    outcome: outcome(answer, &exchange.value, exchange.op.is_detailed()),
+                    outcome: answer.outcome(&exchange.value, exchange.op.is_detailed()),
                 });
                 self.in_flight -= 1;
             }
@@ -226,24 +247,6 @@ impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
         }
         self.in_flight -= count;
         count
-    }
-}
-
-fn outcome(answer: Answer, value: &[u8], is_detailed: bool) -> Outcome<'_> {
-    match answer {
-        Answer::Found { version, flags } if is_detailed => Outcome::Found {
-            value,
-            version,
-            flags,
-        },
-        Answer::Found { .. } => Outcome::Value(value),
-        Answer::Stored => Outcome::Stored,
-        Answer::Deleted => Outcome::Deleted,
-        Answer::Touched => Outcome::Touched,
-        Answer::NotFound => Outcome::NotFound,
-        Answer::Exists => Outcome::Exists,
-        Answer::Indeterminate => Outcome::Indeterminate,
-        Answer::Refused(refusal) => Outcome::Refused(refusal),
     }
 }
 

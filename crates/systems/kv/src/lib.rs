@@ -37,6 +37,7 @@ pub mod secret;
 mod service_stats;
 mod shard;
 mod sharded;
+mod size_limits;
 mod stepped;
 mod system;
 mod transfer;
@@ -62,6 +63,7 @@ pub use reads::{Reads, TableKind, Verbs};
 pub use service_stats::{ServiceStats, WorkerStats};
 pub use shard::Shard;
 pub use sharded::{MistakenJob, Planted, ShardedJob, ShardedSystem};
+pub use size_limits::SizeLimits;
 pub use stepped::{Accepting, CoreActor, SteppedJob, SteppedService, SteppedSizes, SteppedSystem};
 pub use system::{
     Capacity, Channels, Facts, Offers, OnCore, OperationOffers, Policy, SHARDS_MAX, Service, Sizes,

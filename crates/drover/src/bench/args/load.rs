@@ -3,6 +3,9 @@
 use drover_base::HashKind;
 use drover_kv::{FetchObjective, ResultTransfer};
 
+/// Most clients of a run: servers take 1024, and a few connect beside those that are measured.
+const CLIENTS_MAX: usize = 1000;
+
 /// Arguments about the number of clients and their requests.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Server and clients")]
@@ -16,7 +19,7 @@ pub struct LoadArgs {
     /// Hash that the server places keys by: aes or xxh3
     #[arg(long, default_value_t = HashKind::default(), value_name = "NAME", conflicts_with = "address")]
     pub hash: HashKind,
-    /// Clients, one thread and core each; with --processes, per process
+    /// Clients, one thread and core each, which draw 16 MiB of requests in advance; with --processes, per process
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub client_cores: usize,
     /// Client processes; 1: the clients are threads of this one
@@ -43,8 +46,11 @@ impl LoadArgs {
         match () {
             () if !(1..=256).contains(&self.window) => Some("--window: 1 to 256"),
             () if !(1..=64).contains(&self.server_cores) => Some("--server-cores: 1 to 64"),
-            () if !(1..=64).contains(&self.client_cores) => Some("--client-cores: 1 to 64"),
+            () if !(1..=CLIENTS_MAX).contains(&self.client_cores) => Some("--client-cores: 1 to 1000"),
             () if !(1..=64).contains(&self.processes) => Some("--processes: 1 to 64"),
+            () if self.client_count() > CLIENTS_MAX => {
+                Some("--client-cores times --processes: at most 1000 clients, as many as one server takes")
+            }
             () => None,
         }
     }

@@ -66,7 +66,7 @@ impl WorkloadArgs {
     /// # Errors
     /// The mix is malformed or unsupported.
     pub fn mix(&self) -> Result<Mix, Failure> {
-        Mix::parse(&self.mix).map_err(usage)
+        Mix::parse(&self.mix).map_err(|why| usage(format!("--mix {}: {why}", self.mix)))
     }
 
     /// Popularity of the keys: that of `--dist`, otherwise `latest` if `mix` inserts keys, otherwise `uniform`.

@@ -1,8 +1,9 @@
 //! Files that may change while the server runs: users and passwords, and TLS certificates.
 
 use super::OpsSettings;
+use crate::access::tls_failure;
 use crate::auth::Doors;
-use crate::exit::{self, Failure};
+use crate::exit::Failure;
 use crate::serve::memcached::unix_time_s;
 use drover_base::sync::{AtomicU64, Ordering};
 use drover_tls::{TlsAcceptor, TlsOptions};
@@ -36,7 +37,7 @@ impl Files {
             .map(Arc::new);
         let tls = settings.tls.value.clone().map(TlsAcceptor::new).transpose();
         Ok(Files {
-            tls: tls.map_err(|error| Failure::new(exit::NO_INPUT, error))?,
+            tls: tls.map_err(|error| tls_failure(&error))?,
             ..Files::of_native(auth, settings.tls.value.clone())?
         })
     }
@@ -47,9 +48,7 @@ impl Files {
     /// A file cannot be read or is invalid.
     pub fn of_native(auth: Option<Arc<Doors>>, tls: Option<TlsOptions>) -> Result<Files, Failure> {
         let tls = tls.map(|tls| TlsAcceptor::new(tls.of_control_channels()));
-        let tls = tls
-            .transpose()
-            .map_err(|error| Failure::new(exit::NO_INPUT, error))?;
+        let tls = tls.transpose().map_err(|error| tls_failure(&error))?;
         Ok(Files {
             auth,
             tls: None,

@@ -1,5 +1,6 @@
 //! `-P`: the process id in a file during the process's life.
 
+use crate::advice;
 use crate::exit::{self, Failure};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ impl PidFile {
             .and_then(|()| std::fs::rename(&new, path));
         written.map_err(|error| {
             let _ = std::fs::remove_file(&new); // it may not exist
-            Failure::new(exit::OS_ERROR, format!("-P {}: {error}", path.display()))
+            Failure::new(exit::OS_ERROR, advice::of_file("-P", path, &error))
         })?;
         Ok(PidFile(path.to_owned()))
     }

@@ -1,6 +1,7 @@
 //! The configuration file: each line is a long option of the command line, parsed by the same parser.
 
 use super::fill;
+use crate::advice;
 use crate::exit::{self, Failure};
 use crate::serve::args::Args;
 use clap::Parser;
@@ -15,18 +16,9 @@ pub(super) struct FileArgs {
 }
 
 pub(super) fn read_file(path: &Path) -> Result<Args, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::new(
-            exit::NO_INPUT,
-            format!("configuration file {}: {error}", path.display()),
-        )
-    })?;
-    parse_file(&text).map_err(|why| {
-        Failure::new(
-            exit::USAGE,
-            format!("configuration file {}: {why}", path.display()),
-        )
-    })
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(exit::NO_INPUT, advice::of_file("--config", path, &error)))?;
+    parse_file(&text).map_err(|why| Failure::new(exit::USAGE, format!("--config {}: {why}", path.display())))
 }
 
 pub(super) fn parse_file(text: &str) -> Result<Args, String> {

@@ -20,7 +20,7 @@ pub struct Mix {
 #[non_exhaustive]
 pub enum MixError {
     /// The mix (YCSB's e) needs a capability that none of the systems offers. It is never replaced by another mix.
-    #[error("mix {mix} needs {capability}: not supported by this system")]
+    #[error("mix {mix} needs {capability}: not supported by this system; a, b, c, d, f and put=SHARE are")]
     NotSupported {
         /// Name of the mix.
         mix: String,

@@ -7,7 +7,7 @@ use super::session::Session;
 use super::{ClientOptions, ClientStats, Keyed, RequestFormat, Sink};
 use crate::costs::{ANSWER, LOOK};
 use drover_base::{Cpu, Ns, key_words};
-use drover_kv::{Completion, Condition, KvClient, Op, SubmitError, Token};
+use drover_kv::{Completion, Condition, KvClient, Op, SizeLimits, SubmitError, Token};
 use drover_slots::client::{Conflicts, Tally, Ticker, WaitQueue};
 use drover_verbs::{CompletionQueue, Provider};
 use std::rc::Rc;
@@ -56,6 +56,12 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.session
             .as_ref()
             .map(|session| session.params.partition_count)
+    }
+
+    /// Longest key and value of operations such as `op`; `None` without a session, and in the format of HERD's paper.
+    pub fn size_limits(&self, op: &Op<'_>) -> Option<SizeLimits> {
+        let session = self.session.as_ref()?;
+        (!session.params.format.is_paper()).then(|| session.size_limits(op))
     }
 
     /// The device context that the client was created with.

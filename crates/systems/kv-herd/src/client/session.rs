@@ -2,9 +2,9 @@
 //! finding the request that a reply answers.
 
 use super::RequestFormat;
-use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm, SlotOp, paper};
+use crate::layout::{BULK_BYTES, DATAGRAM_HEADER_BYTES, ReplyImm, SlotOp, paper};
 use drover_base::{KeyHash, KeyHasher, Ns};
-use drover_kv::Op;
+use drover_kv::{Op, SizeLimits};
 use drover_rt::{DatagramReceiver, Imports, SendQueue};
 use drover_slots::client::{Before, Routes, Slot, Window};
 use drover_verbs::{Provider, QueuePair, RemoteRegion, SendOp, UdDest, Wc};
@@ -93,6 +93,17 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
         let extra = if self.params.crc { 4 } else { 0 } + slot_op(op).lead_bytes();
         self.params.format.is_paper()
             || op.key().len() + op.value().len() + extra <= self.params.body_bytes_max
+    }
+
+    /// Longest key that has space in a slot with this operation, whose value moves in bulk if it must, and longest value that
+    /// the server accepts.
+    pub(super) fn size_limits(&self, op: &Op<'_>) -> SizeLimits {
+        let extra = if self.params.crc { 4 } else { 0 } + slot_op(op).lead_bytes();
+        let value_bytes = op.value().len().min(BULK_BYTES);
+        SizeLimits {
+            key_bytes: self.params.body_bytes_max.saturating_sub(extra + value_bytes),
+            value_bytes: self.params.item_bytes_max,
+        }
     }
 
     /// How the conflicting operations in the lane of a new operation precede it.

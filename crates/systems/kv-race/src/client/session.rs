@@ -22,7 +22,7 @@ use crate::options::RaceOptions;
 use crate::race::{Race, RaceStats};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::{ControlError, Dial};
-use drover_kv::{SetupError, refused};
+use drover_kv::{SetupError, SizeLimits, refused};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_memnode::{
     Arena, ClientId, ClientState, Connection, Counted, Joining, Keeper, Lease, MemoryError, Nodes, Opening,
@@ -170,6 +170,11 @@ impl<P: Provider> Session<P> {
     /// What the operations of this session have met.
     pub(super) fn stats(&self) -> Option<RaceStats> {
         Some(self.live.as_ref()?.race.as_ref()?.stats())
+    }
+
+    /// What the tables accept under a key of `key_bytes`; `None` before they are open.
+    pub(super) fn size_limits(&self, key_bytes: usize) -> Option<SizeLimits> {
+        self.access.size_limits(key_bytes)
     }
 
     pub(super) fn take_error(&mut self) -> Option<SetupError> {

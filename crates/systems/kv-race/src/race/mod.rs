@@ -22,6 +22,8 @@ use crate::mistake::Mistake;
 use crate::options::RaceOptions;
 use drover_base::{Condition, Cpu, KeyHasher, Work};
 use drover_index::race::Directory;
+use drover_kv::{KEY_BYTES_MAX, SizeLimits};
+use drover_memnode::block::VALUE_BYTES_MAX;
 use drover_memnode::locks::Lock;
 use drover_memnode::{Arena, Nodes};
 use drover_rt::{SingleFlight, TaskCx};
@@ -351,6 +353,15 @@ impl<P: Provider> Race<P> {
     pub fn item_bytes_max(&self) -> usize {
         let limits = self.0.shards.iter().map(|shard| shard.header.item_bytes_max);
         limits.min().unwrap_or(u32::MAX) as usize
+    }
+
+    /// What the tables accept under a key of `key_bytes`.
+    pub fn size_limits(&self, key_bytes: usize) -> SizeLimits {
+        let space = self.item_bytes_max().saturating_sub(key_bytes);
+        SizeLimits {
+            key_bytes: KEY_BYTES_MAX,
+            value_bytes: space.min(VALUE_BYTES_MAX),
+        }
     }
 
     /// Whether a split of this thread has failed for good, because a request or the lease did. Its locks are released when

@@ -24,7 +24,8 @@ use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::SetupError;
 use drover_kv::{
-    Calls, Completion, ConnectOptions, KvClient, Op, Outcome, Reads, ResultTransfer, SubmitError, Token,
+    Calls, Completion, ConnectOptions, KvClient, Op, Outcome, Reads, ResultTransfer, SizeLimits, SubmitError,
+    Token,
 };
 use drover_verbs::{Provider, Wc, WcStatus};
 use execution::State;
@@ -192,6 +193,10 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
     /// Whether the client has a session with every shard.
     pub fn is_ready(&mut self) -> bool {
         self.ops.links().iter_mut().all(|link| link.session().is_some())
+    }
+
+    fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {
+        self.ops.size_limits(op)
     }
 
     /// Takes an error that was not taken yet: of connecting to a shard, or of a session that ended. `None` if there is

@@ -12,8 +12,8 @@ use super::{ClientOptions, OperationView, Reader, Session, Sink};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::{
-    Completion, ItemInfo, KEY_BYTES_MAX, KeyOrder, Op, OpKind, Outcome, PartitionMap, Refusal, SubmitError,
-    Token,
+    Completion, ItemInfo, KEY_BYTES_MAX, KeyOrder, Op, OpKind, Outcome, PartitionMap, Refusal, SizeLimits,
+    SubmitError, Token,
 };
 use drover_verbs::{Context, Provider};
 use std::collections::VecDeque;
@@ -221,6 +221,21 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     #[inline]
     fn any_session(&mut self) -> Option<&mut R::Session> {
         self.links.iter_mut().find_map(ShardLink::session)
+    }
+
+    /// What the service takes under the key of `op`; `None` without a session.
+    pub(super) fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {
+        let item_bytes_max = self.any_session()?.resources().agreed.item_bytes_max;
+        let item_bytes = |value_bytes: usize| R::item_bytes(op.key().len(), value_bytes);
+        // Items are rounded up to words, so that the difference may be a few bytes too much.
+        let most = item_bytes_max.saturating_sub(item_bytes(0));
+        let value_bytes = (0..=most)
+            .rev()
+            .find(|&bytes| item_bytes(bytes) <= item_bytes_max);
+        Some(SizeLimits {
+            key_bytes: KEY_BYTES_MAX,
+            value_bytes: value_bytes.unwrap_or(0),
+        })
     }
 
     pub(super) fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {

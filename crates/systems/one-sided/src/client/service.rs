@@ -2,7 +2,7 @@
 
 use super::{Client, ClientOptions, Reader};
 use drover_control::Dial;
-use drover_kv::{Calls, ConnectOptions, Reads, ServiceClient, SetupError};
+use drover_kv::{Calls, ConnectOptions, Op, Reads, ServiceClient, SetupError, SizeLimits};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
@@ -25,6 +25,10 @@ impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
 
     fn take_error(&mut self) -> Option<SetupError> {
         Client::take_error(self)
+    }
+
+    fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {
+        Client::size_limits(self, op)
     }
 
     fn reads(&self) -> Option<Reads> {

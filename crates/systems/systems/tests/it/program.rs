@@ -137,7 +137,7 @@ fn it_is_served_asked_counted_and_measured() {
     let server = Server::start();
     let addr = server.addr.as_str();
     run(&["set", "greeting", "hello", "--server", addr]);
-    assert!(run(&["get", "greeting", "--server", addr]).contains("hello\n"));
+    assert!(run(&["get", "greeting", "--server", addr]).contains("hello"));
 
     let addr_of_client = addr.parse().expect("an address");
     let connected = Connected::to_one_of::<Table>(addr_of_client, &Options::default());
