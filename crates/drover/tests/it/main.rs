@@ -14,6 +14,7 @@ mod guarded;
 mod hash;
 mod history;
 mod lives;
+mod logs;
 mod memcached;
 mod memory_file;
 mod one_sided;

@@ -116,7 +116,6 @@ impl<H: ControlHandler> ControlServer<H> {
         }
         if self.peers.len() >= self.connections_max {
             let limit = self.connections_max;
-            tracing::warn!(limit, client = %stream.peer(), "control connection refused: too many connections");
             let reason = format!("the server has {limit} connections, its limit (-c)");
             stream.refuse(refusal::TOO_MANY_CONNECTIONS, &reason);
             return None;
@@ -255,6 +254,12 @@ impl<H: ControlHandler> ControlServer<H> {
                     break;
                 };
                 any = true;
+                tracing::trace!(
+                    "{}: message of kind {}, {} bytes",
+                    self.peers.name(conn),
+                    frame.kind,
+                    frame.body.len()
+                );
                 self.handler.on_frame(&mut self.peers, conn, frame);
             }
         }
@@ -264,9 +269,8 @@ impl<H: ControlHandler> ControlServer<H> {
     /// Reports connections that ended since the last call, and removes them. Returns whether there were any.
     fn reap(&mut self) -> bool {
         let mut any = false;
-        while let Some((conn, peer, why)) = self.peers.take_ended() {
+        while let Some((conn, why)) = self.peers.take_ended() {
             any = true;
-            tracing::debug!(%peer, ?conn, %why, "control connection ended");
             self.handler.on_close(&mut self.peers, conn, &why);
         }
         any
