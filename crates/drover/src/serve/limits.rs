@@ -1,21 +1,22 @@
-//! Limits that the system must grant before memory is allocated: locked memory and huge pages, each with a remedy.
+//! Limits that the system must grant before memory is allocated, each with a remedy.
 
 use super::settings::Settings;
+use super::{machine_memory, memlock};
 use crate::exit::{self, Failure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Raises the soft limit on open files to the hard one, and warns if that is too low for all clients; with `-r` likewise that on
 /// core files. With `-k` also
-/// raises the limit on locked memory, which must suffice for the items unless the process may lock any amount. With
-/// `-L` checks that enough huge pages are free.
+/// raises the limit on locked memory, which must suffice for the items at least. With `-L` checks that enough huge pages are free.
 ///
 /// # Errors
-/// The limit on locked memory is too low, or too few huge pages are free; the text says how to change that.
+/// There is less memory than `-m`, the limit on locked memory is too low, or too few huge pages are free; the text says
+/// how to change that.
 pub fn check(settings: &Settings) -> Result<(), Failure> {
+    machine_memory::check(settings)?;
     let wanted_bytes = settings.capacity.memory_mib.value << 20;
     if settings.memory.lock_memory.value {
-        let limit = raise_memlock();
-        check_memlock(wanted_bytes, limit, may_lock_anything())?;
+        memlock::check_items(settings)?;
     }
     if settings.memory.large_pages.value {
         check_huge_pages(wanted_bytes, free_huge_bytes())?;
@@ -79,46 +80,6 @@ fn check_files(clients: u64, per_client: u64, limit: Option<u64>) -> bool {
     space >= clients
 }
 
-/// Locks all present and future mappings of the process.
-///
-/// # Errors
-/// The system refuses.
-pub fn lock_all() -> Result<(), Failure> {
-    use rustix::mm::{MlockAllFlags, mlockall};
-    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
-        .map_err(|error| Failure::new(exit::OS_ERROR, format!("locking memory failed: {error}")))
-}
-
-/// Raises the soft limit on locked bytes to the hard one and returns it; `None`: unlimited.
-fn raise_memlock() -> Option<u64> {
-    let mut limit = getrlimit(Resource::Memlock);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Memlock, limit); // every process may do this; the check below covers a failure
-    getrlimit(Resource::Memlock).current
-}
-
-/// Whether the process may lock any amount (CAP_IPC_LOCK, bit 14 of the effective set).
-fn may_lock_anything() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective
-        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
-        .is_some_and(|bits| bits >> 14 & 1 == 1)
-}
-
-fn check_memlock(wanted: u64, limit: Option<u64>, any: bool) -> Result<(), Failure> {
-    let Some(limit) = limit.filter(|limit| !any && *limit < wanted) else {
-        return Ok(());
-    };
-    let text = format!(
-        "memlock limit too low: {} MiB wanted, {} KiB allowed; raise it with LimitMEMLOCK=infinity (systemd), \
-         --ulimit memlock=-1 (docker) or `ulimit -l unlimited` as root, or leave out -k",
-        wanted >> 20,
-        limit >> 10
-    );
-    Err(Failure::new(exit::NO_PERMISSION, text))
-}
-
 /// Bytes of reserved huge pages of the default size that are free; 0 if unknown.
 pub fn free_huge_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -147,23 +108,6 @@ fn check_huge_pages(wanted: u64, free: u64) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memlock_too_low() {
-        let failure = check_memlock(64 << 20, Some(8 << 20), false).unwrap_err();
-        assert_eq!(failure.code, 77);
-        assert_eq!(
-            failure.text,
-            "memlock limit too low: 64 MiB wanted, 8192 KiB allowed; raise it with LimitMEMLOCK=infinity (systemd), \
-             --ulimit memlock=-1 (docker) or `ulimit -l unlimited` as root, or leave out -k"
-        );
-        assert!(
-            check_memlock(64 << 20, Some(8 << 20), true).is_ok(),
-            "CAP_IPC_LOCK needs no limit"
-        );
-        assert!(check_memlock(64 << 20, Some(64 << 20), false).is_ok());
-        assert!(check_memlock(64 << 20, None, false).is_ok());
-    }
 
     #[test]
     fn too_few_files_for_all_clients() {

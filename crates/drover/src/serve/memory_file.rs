@@ -1,5 +1,6 @@
 //! `-e`: items in a file that the next start takes over.
 
+use super::file_space;
 use super::memcached::unix_time_s;
 use super::settings::Settings;
 use crate::exit::{self, Failure};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// warm or cold; for a cold start, also the reason.
 ///
 /// # Errors
-/// The file belongs to another user, or cannot be opened or mapped.
+/// The file belongs to another user, cannot be opened, or does not fit on its file system.
 pub fn open<P: Provider>(
     settings: &Settings,
     partition: &PartitionOptions,
@@ -34,6 +35,7 @@ pub fn open<P: Provider>(
         let text = format!("memory file {}: {error}", path.display());
         Failure::new(exit::OS_ERROR, text)
     })?;
+    file_space::reserve(path, count)?;
     let start_s = now_s.saturating_sub(file.start_unix_s());
     match doubt {
         None => tracing::info!(
@@ -72,14 +74,21 @@ fn check_owner(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The description cannot be written.
-pub fn seal(warm: &WarmFile) -> Result<(), Failure> {
+pub fn seal(path: &Path, warm: &WarmFile) -> Result<(), Failure> {
+    let shown = path.display();
     match warm.seal(unix_time_s()) {
-        Ok(true) => tracing::info!("memory file: items kept for the next start"),
+        Ok(true) => tracing::info!("memory file {shown}: items kept for the next start"),
         Ok(false) => {
-            tracing::warn!("memory file: some workers did not end cleanly; the next start will be cold")
+            tracing::warn!(
+                "memory file {shown}: some workers did not end cleanly; the next start will be cold"
+            )
         }
         Err(error) => {
-            let text = format!("memory file: its description cannot be written: {error}");
+            let place = file_space::file_system_of(path);
+            let text = format!(
+                "memory file {shown}: its description cannot be written to {shown}.meta on {place}: {error}; the next \
+                 start will be cold"
+            );
             return Err(Failure::new(exit::OS_ERROR, text));
         }
     }

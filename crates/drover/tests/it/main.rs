@@ -17,6 +17,7 @@ mod lives;
 mod logs;
 mod memcached;
 mod memory_file;
+mod memory_limits;
 mod one_sided;
 mod operations;
 mod packaging;

@@ -467,8 +467,17 @@ fn a_full_disk_is_noticed_at_the_start() {
     }
     let last = said.lines().last().unwrap_or_default();
     assert_eq!(out.status.code(), Some(71), "{said}");
+    let named = format!(
+        "drover: memory file {}: 8 MiB do not fit on {}",
+        disk.join("items").display(),
+        disk.display()
+    );
     assert!(
-        last.starts_with("drover: ") && last.contains("No space left"),
+        last.starts_with(&named) && last.contains("No space left"),
+        "{last}"
+    );
+    assert!(
+        last.contains("(tmpfs, device none)") && last.contains("4 MiB are free there"),
         "{last}"
     );
 }
