@@ -90,8 +90,10 @@ enum Chore {
     Man,
     /// The Debian package, by cargo-deb, which is installed if it is missing.
     Deb,
-    /// The Debian package installed, started as its unit says, used and purged, in a root of its own; needs root.
+    /// The Debian package installed, run by systemd, used and purged, on a machine of its own in namespaces; needs root.
     Installed,
+    /// The container image built, run, used and stopped, by buildah; needs root.
+    Image,
     /// Real clients from their registries (Python, Node, Rust), each running its tests against drover.
     Clients(memcached::clients::Args),
     /// Send the same random commands to drover and to memcached: their answers must be the same.
@@ -139,6 +141,7 @@ fn main() -> ExitCode {
         Chore::Man => package::man(&mut steps),
         Chore::Deb => package::deb(&mut steps),
         Chore::Installed => package::installed::run(&mut steps),
+        Chore::Image => package::image::run(&mut steps),
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
         Chore::Abuse(args) => memcached::abuse::run(&mut steps, &args),

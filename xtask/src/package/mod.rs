@@ -1,5 +1,6 @@
 //! Manual pages and the Debian package.
 
+pub mod image;
 pub mod installed;
 
 use crate::command::{self, cargo, root};
