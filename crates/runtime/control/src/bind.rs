@@ -169,7 +169,7 @@ impl ControlListener {
                 }
             }
         };
-        stream.came_in_at(&self.shown);
+        stream.came_in_at(Some(&self.shown));
         Ok(stream)
     }
 

@@ -11,6 +11,7 @@ pub struct PeerName {
     id: Option<Arc<str>>,
     peer: Peer,
     listener: Option<Arc<str>>,
+    is_client: bool,
 }
 
 impl PeerName {
@@ -20,6 +21,7 @@ impl PeerName {
             id: None,
             peer,
             listener: None,
+            is_client: false,
         }
     }
 
@@ -28,13 +30,17 @@ impl PeerName {
         self.peer
     }
 
-    /// Whether the peer is a client that came in at a listener, so that this end is a server's.
+    /// Whether the peer is a client, so that this end is a server's.
     pub(crate) fn is_client(&self) -> bool {
-        self.listener.is_some()
+        self.is_client
     }
 
-    pub(crate) fn came_in_at(&mut self, listener: &Arc<str>) {
-        self.listener = Some(listener.clone());
+    /// The peer is a client, at this listener if there is one.
+    pub(crate) fn came_in_at(&mut self, listener: Option<&Arc<str>>) {
+        self.is_client = true;
+        if listener.is_some() {
+            self.listener = listener.cloned();
+        }
     }
 
     pub(crate) fn identify(&mut self, id: &str) {
@@ -65,7 +71,8 @@ mod tests {
         let mut name = PeerName::new(Peer::Host(addr));
         assert_eq!(name.to_string(), "10.0.0.7:4711");
         assert!(!name.is_client());
-        name.came_in_at(&"tcp://10.0.0.1:7471".into());
+        name.came_in_at(Some(&"tcp://10.0.0.1:7471".into()));
+        name.came_in_at(None);
         name.identify("client 5");
         assert_eq!(
             name.to_string(),

@@ -426,7 +426,7 @@ impl ControlStream {
         self.name.identify(id);
     }
 
-    pub(crate) fn came_in_at(&mut self, listener: &Arc<str>) {
+    pub(crate) fn came_in_at(&mut self, listener: Option<&Arc<str>>) {
         self.name.came_in_at(listener);
     }
 

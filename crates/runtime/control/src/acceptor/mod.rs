@@ -106,7 +106,8 @@ impl<H: ControlHandler> ControlServer<H> {
 
     /// Adds a connection from another source, for example one end of [`ControlStream::pair`], and calls
     /// [`ControlHandler::on_connect`]. `None` if there are too many connections: then it was refused.
-    pub fn adopt(&mut self, stream: ControlStream) -> Option<ConnId> {
+    pub fn adopt(&mut self, mut stream: ControlStream) -> Option<ConnId> {
+        stream.came_in_at(None);
         if self.peers.len() >= self.connections_max
             && let Some(conn) = self.peers.longest_unproven()
         {
