@@ -96,8 +96,10 @@ enum Chore {
     Python,
     /// The header of libdrover, by cbindgen, which is installed if it is missing.
     Header(package::header::Args),
-    /// The Debian package installed, started as its unit says, used and purged, in a root of its own; needs root.
+    /// The Debian package installed, run by systemd, used and purged, on a machine of its own in namespaces; needs root.
     Installed,
+    /// The container image built, run, used and stopped, by buildah; needs root.
+    Image,
     /// Real clients from their registries (Python, Node, Rust), each running its tests against drover.
     Clients(memcached::clients::Args),
     /// Send the same random commands to drover and to memcached: their answers must be the same.
@@ -147,6 +149,7 @@ fn main() -> ExitCode {
         Chore::Python => python::run(&mut steps),
         Chore::Header(args) => package::header::run(&mut steps, &args),
         Chore::Installed => package::installed::run(&mut steps),
+        Chore::Image => package::image::run(&mut steps),
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
         Chore::Abuse(args) => memcached::abuse::run(&mut steps, &args),

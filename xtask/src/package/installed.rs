@@ -1,8 +1,8 @@
-//! `cargo xtask installed`: the Debian package as an operator meets it, installed by dpkg, started as its unit says, used by
-//! members of its group and refused to others, purged.
+//! `cargo xtask installed`: the Debian package as an operator meets it, installed by dpkg, started and stopped by systemd,
+//! used by members of its group and refused to others, purged.
 //!
-//! All that happens in namespaces of their own, over a root whose changes stay in memory (`root.sh`, `installed.sh`). Only
-//! root can have that; elsewhere the step is skipped, and says so.
+//! All that happens on a machine of its own: systemd-nspawn boots systemd in namespaces, over a root whose changes stay in
+//! memory (`root.sh`, `installed.sh`). Only root can have that; elsewhere the step is skipped, and says so.
 
 use super::{install_cargo_deb, write_generated};
 use crate::command::{self, cargo, target_dir};
@@ -14,16 +14,13 @@ use std::path::Path;
 use std::process::Command;
 
 /// Programs needed here, their packages, and purposes.
-const TOOLS: &[setup::Tool] = &[
-    ("ip", "iproute2", "starts the loopback of a namespace"),
-    (
-        "systemd-sysusers",
-        "systemd-standalone-sysusers",
-        "makes the package's user",
-    ),
-];
-/// Namespaces of the test: nothing that it mounts, starts or listens at is anybody else's.
-const NAMESPACES: [&str; 6] = ["--mount", "--pid", "--fork", "--net", "--ipc", "--kill-child"];
+const TOOLS: &[setup::Tool] = &[(
+    "systemd-nspawn",
+    "systemd-container",
+    "boots systemd in namespaces",
+)];
+/// The overlay is mounted in a namespace of its own; systemd-nspawn makes the others.
+const NAMESPACE: [&str; 3] = ["--mount", "--propagation", "private"];
 /// Status of `root.sh` on machines that do not allow a root of its own.
 const NOT_ALLOWED: i32 = 77;
 const SKIPPED: Counts = Counts {
@@ -59,7 +56,7 @@ fn allowed() -> Result<(), &'static str> {
     if !command::has("dpkg") {
         return Err("no dpkg: this is no Debian");
     }
-    let probe = Command::new("unshare").args(NAMESPACES).arg("true").output();
+    let probe = Command::new("unshare").args(NAMESPACE).arg("true").output();
     match probe.is_ok_and(|probe| probe.status.success()) {
         true => Ok(()),
         false => Err("only root can have a root of its own, where namespaces are allowed"),
@@ -92,7 +89,7 @@ fn use_it(folder: &Path, package: &Path) -> StepResult {
     let root = script("root.sh", include_str!("root.sh"))?;
     let installed = script("installed.sh", include_str!("installed.sh"))?;
     let mut words = Command::new("unshare");
-    words.args(NAMESPACES).arg("--propagation").arg("private");
+    words.args(NAMESPACE);
     words
         .arg("sh")
         .arg(root)

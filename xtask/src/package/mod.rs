@@ -1,6 +1,7 @@
 //! Manual pages, completions of shells, and the Debian package.
 
 pub mod header;
+pub mod image;
 pub mod installed;
 
 use crate::command::{self, cargo, root};

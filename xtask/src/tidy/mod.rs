@@ -8,6 +8,7 @@ mod docs;
 mod fields;
 mod floors;
 mod licences;
+mod logs;
 mod programs;
 mod sizes;
 mod sources;
@@ -55,6 +56,7 @@ const RULES: &[(&str, Rule)] = &[
     ("dependency licences", licences::allowed),
     ("test programs", programs::few),
     ("files of other crates", programs::own_files),
+    ("log lines in words", logs::without_debug),
     ("file sizes", sizes::lines_and_bytes),
     ("fields shown", fields::shown),
     ("machine paths", words::machine_paths),

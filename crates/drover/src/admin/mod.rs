@@ -193,6 +193,15 @@ const HEALTH: &str = "/healthz";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 impl Admin {
+    fn log_refusal(&self, caller: &Caller) {
+        let at = self.listener.local_addr();
+        let listener = std::fmt::from_fn(|f| at.as_ref().map_or(Ok(()), |at| write!(f, " {at}")));
+        tracing::info!(
+            "host {} at the admin port{listener}: login refused: wrong user or password",
+            caller.ip
+        );
+    }
+
     /// The answer to a GET of `path` by `caller`.
     fn answer(&self, source: &dyn Source, path: &str, caller: &Caller, now: Ns) -> Reply {
         let guarded = self.doors.as_ref().filter(|_| path != HEALTH);
@@ -206,6 +215,7 @@ impl Admin {
                 return Reply::At(at);
             }
             if !guard.judge_host(caller.ip, login.user(), login.secret(), now) {
+                self.log_refusal(caller);
                 let body = "wrong user or password\n";
                 return Reply::Now(http::response(Status::Unauthorized, TEXT, body));
             }

@@ -87,7 +87,10 @@ pub(super) fn repair(node: &NodesArgs) -> Result<(), Failure> {
     };
     for report in work_in_pool(node, None, check)? {
         match report.problem {
-            None => tracing::info!(clients = ?report.repaired_clients, "repaired what dead clients left"),
+            None => tracing::info!(
+                clients = report.repaired_clients.join(" "),
+                "repaired what dead clients left"
+            ),
             Some(problem) => tracing::warn!(%problem, "what dead clients left is not repaired yet"),
         }
     }

@@ -254,7 +254,7 @@ impl Serve {
                     Ok(Some(stream)) => node.adopt(stream),
                     Ok(None) => break,
                     Err(error) => {
-                        tracing::warn!(%error, "accepting a client");
+                        tracing::warn!("{}: a client cannot be accepted: {error}", self.listener.addr());
                         break;
                     }
                 }

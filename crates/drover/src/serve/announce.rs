@@ -20,7 +20,8 @@ pub fn announce(settings: &Settings, partition: &PartitionOptions, caps: &Caps) 
     tracing::info!("pages: {}", pages(settings, partition));
     match &settings.workers.cores.value {
         Some(cores) => tracing::info!(
-            "workers: {count}, on cores {cores:?} ({})",
+            "workers: {count}, on cores {} ({})",
+            core_list(cores),
             settings.workers.cores.origin
         ),
         None => tracing::info!(
@@ -58,6 +59,12 @@ pub fn size(bytes: usize) -> String {
         0 => format!("{} KiB", bytes >> 10),
         mib => format!("{mib} MiB"),
     }
+}
+
+/// Cores as `--cores` takes them.
+pub(super) fn core_list(cores: &[usize]) -> String {
+    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+    cores.join(",")
 }
 
 fn pages(settings: &Settings, partition: &PartitionOptions) -> String {

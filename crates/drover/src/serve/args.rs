@@ -91,7 +91,7 @@ pub struct ProgramArgs {
     /// Read settings from this file: one `long-name = value` per line, # for comments
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Log more: -v decisions and clients, -vv everything
+    /// Log more: -v clients that come and go, -vv control messages
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Print the version

@@ -17,6 +17,7 @@ use drover_mem::NativeCpu;
 use drover_net::Listener;
 use drover_store::WarmFile;
 use drover_verbs::{Context, Device, DeviceCounters, Provider};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +56,8 @@ impl<S: HostingSystem> Start for Hosted<'_, S> {
         let memcached = self.memcached(&hosting, now_unix_s, files)?;
         let front = memcached.as_ref().map(|memcached| memcached.front());
         hosting.co_actors = memcached.map(Memcached::co_actors::<P>);
-        let memory_file = hosting.memory_file.clone();
+        let memory_file = self.settings.memory.memory_file.value.clone();
+        let memory_file = memory_file.zip(hosting.memory_file.clone());
         Ok(Box::new(HostedService {
             service: S::start_hosting::<P>(device, &self.plan, listeners, on_core, hosting)
                 .map_err(|error| start_failure(self.settings, error))?,
@@ -147,7 +149,7 @@ struct HostedService {
     clients_max: usize,
     /// Counters of memcached clients, if there is a listener for them.
     front: Option<SocketStats>,
-    memory_file: Option<Arc<WarmFile>>,
+    memory_file: Option<(PathBuf, Arc<WarmFile>)>,
     device: AskDevice,
 }
 
@@ -177,7 +179,10 @@ impl Running for HostedService {
 
     fn stop(self: Box<Self>) -> Result<(), Failure> {
         self.service.stop();
-        self.memory_file.as_deref().map_or(Ok(()), memory_file::seal)
+        match &self.memory_file {
+            Some((path, file)) => memory_file::seal(path, file),
+            None => Ok(()),
+        }
     }
 }
 

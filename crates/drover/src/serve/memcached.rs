@@ -386,6 +386,7 @@ fn guest(token: Token, known: &Known) -> Guest {
             Some(Address::Tcp(peer)) => Some(peer),
             _ => None,
         },
+        listener: known.listener.clone(),
     }
 }
 

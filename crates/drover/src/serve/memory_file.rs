@@ -1,5 +1,6 @@
 //! `-e`: items in a file that the next start takes over.
 
+use super::file_space;
 use super::memcached::unix_time_s;
 use super::settings::Settings;
 use crate::advice;
@@ -9,7 +10,7 @@ use drover_kv::Hosting;
 use drover_store::{PartitionOptions, WarmFile};
 use drover_verbs::Provider;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens the memory file and stores it in `hosting`, with its hash seed and the seconds since its first start. Does
@@ -18,7 +19,7 @@ use std::sync::Arc;
 /// warm or cold; for a cold start, also the reason.
 ///
 /// # Errors
-/// The file belongs to another user, or cannot be opened or mapped.
+/// The file belongs to another user, cannot be opened, or does not fit on its file system.
 pub fn open<P: Provider>(
     settings: &Settings,
     partition: &PartitionOptions,
@@ -33,6 +34,8 @@ pub fn open<P: Provider>(
     let count = settings.capacity.threads.value;
     let (file, doubt) = WarmFile::open(path, partition, count, seed, None, now_s)
         .map_err(|error| Failure::new(exit::OS_ERROR, advice::of_file("-e", path, &error)))?;
+    let is_warm = doubt.is_none();
+    file_space::reserve(path, settings.capacity.memory_mib.value, count, is_warm)?;
     let start_s = now_s.saturating_sub(file.start_unix_s());
     match doubt {
         None => tracing::info!(
@@ -71,14 +74,19 @@ fn check_owner(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The description cannot be written.
-pub fn seal(warm: &WarmFile) -> Result<(), Failure> {
+pub fn seal(path: &Path, warm: &WarmFile) -> Result<(), Failure> {
+    let shown = path.display();
     match warm.seal(unix_time_s()) {
-        Ok(true) => tracing::info!("memory file: items kept for the next start"),
+        Ok(true) => tracing::info!("memory file {shown}: items kept for the next start"),
         Ok(false) => {
-            tracing::warn!("memory file: some workers did not end cleanly; the next start will be cold")
+            tracing::warn!(
+                "memory file {shown}: some workers did not end cleanly; the next start will be cold"
+            )
         }
         Err(error) => {
-            let text = format!("memory file: its description cannot be written: {error}");
+            let meta = PathBuf::from(format!("{shown}.meta"));
+            let why = advice::of_file("-e", &meta, &error);
+            let text = format!("{why}; the next start will be cold");
             return Err(Failure::new(exit::OS_ERROR, text));
         }
     }

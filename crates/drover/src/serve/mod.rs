@@ -5,11 +5,14 @@ mod args;
 #[cfg(test)]
 mod card_numbers;
 mod extended;
+mod file_space;
 mod gateway;
 mod hosted;
 mod limits;
 mod listen;
+mod machine_memory;
 mod memcached;
+mod memlock;
 mod memory_file;
 mod native;
 #[cfg(test)]

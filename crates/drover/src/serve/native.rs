@@ -1,6 +1,7 @@
 //! A system whose workers have native clients only, as `serve` starts it; if it is a pool of memory nodes, with a gateway beside it, which
 //! is one of these clients.
 
+use super::announce::core_list;
 use super::ops::{self, Files};
 use super::plan::{NoPlan, plan_of};
 use super::pool::{Entrants, Member};
@@ -274,7 +275,8 @@ fn announce(settings: &Settings, facts: &Facts, plan: &[String]) {
     tracing::info!("memory: {} MiB requested ({})", memory.value, memory.origin);
     match &settings.workers.cores.value {
         Some(cores) => tracing::info!(
-            "shards: {count}, on cores {cores:?} ({})",
+            "shards: {count}, on cores {} ({})",
+            core_list(cores),
             settings.workers.cores.origin
         ),
         None => tracing::info!("shards: {count}, not pinned ({})", settings.workers.cores.origin),

@@ -3,6 +3,7 @@
 use super::gateway::Gateway;
 use super::hosted::Hosted;
 use super::listen::Opened;
+use super::memlock::{self, ItemMemory};
 use super::native::Native;
 use super::ops::{Files, Ops, Signal, Signals};
 use super::pool::PoolGateway;
@@ -127,9 +128,6 @@ fn begin(settings: &Settings) -> Result<Signals, Failure> {
     start_logging(settings.verbose);
     limits::check(settings)?;
     listen::check_exposure(settings)?;
-    if settings.memory.lock_memory.value {
-        limits::lock_all()?;
-    }
     Signals::catch()
 }
 
@@ -152,6 +150,11 @@ fn serve_on<S: Start>(
     fabric.run(Serve {
         start,
         cores: settings.workers.cores.value.clone(),
+        locks: settings
+            .memory
+            .lock_memory
+            .value
+            .then(|| ItemMemory::of(settings)),
         listeners: listeners.collect(),
         ops,
         signals,
@@ -188,6 +191,8 @@ struct Serve<S> {
     start: S,
     /// The core of each thread of the service.
     cores: Option<Vec<usize>>,
+    /// Whether all memory is locked (`-k`): the part of it that was asked for.
+    locks: Option<ItemMemory>,
     listeners: Vec<ControlListener>,
     ops: Ops,
     signals: Signals,
@@ -205,6 +210,9 @@ impl<S: Start> Job for Serve<S> {
         let running = self
             .start
             .start::<P>(device, self.listeners, on_core, files.clone())?;
+        if let Some(items) = self.locks {
+            memlock::lock_all(items)?;
+        }
         let status = format!("serving at {}", addresses.join(" and "));
         tracing::info!("{status}");
         let end = std::thread::scope(|scope| {

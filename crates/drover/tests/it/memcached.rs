@@ -299,17 +299,21 @@ fn the_log_names_clients_that_were_refused_or_closed() {
     second.write_all(&[b'x'; 1 << 16]).expect("sent");
     let _ = second.read_to_end(&mut Vec::new());
     let own = second.local_addr().expect("an address");
+    let stranger = guest.local_addr().expect("an address");
+    let at = guest.peer_addr().expect("an address");
     let (status, log) = server.serving.stop_with_log();
     assert_eq!(status, 0);
     let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
     assert_eq!(
-        lines("login refused: host 127.0.0.1 does not know the password"),
+        lines(&format!(
+            "of {stranger} at {at}: login refused: wrong user or password"
+        )),
         1,
         "{log}"
     );
     let listed = lines("refused: as many are open as may be");
     assert!((1..refused).contains(&listed), "{listed} lines: {log}");
-    let closed = format!("of {own} closed: ");
+    let closed = format!("of {own} at {at} closed: ");
     assert_eq!(lines(&closed), 1, "{log}");
     assert!(!log.contains("Some("), "{log}");
 }

@@ -109,6 +109,11 @@ fn units_start_what_there_is() {
     }
     let one = packaging("drover.service");
     assert!(one.contains(" /etc/drover.conf\n"), "the packaged file is read");
+    let kept = format!(
+        "#memory-file = /var/lib/{}/items\n",
+        values(&one, "StateDirectory")[0]
+    );
+    assert!(packaging("drover.conf").contains(&kept), "{kept} outlives a stop");
 }
 
 /// systemd's own opinion, where it is installed.

@@ -121,6 +121,18 @@ pub enum SendOp {
 }
 
 impl SendOp {
+    /// Name of the verb, for log lines.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            SendOp::Send { .. } => "SEND",
+            SendOp::Write { .. } => "WRITE",
+            SendOp::Read { .. } => "READ",
+            SendOp::CompareSwap { .. } => "CAS",
+            SendOp::FetchAdd { .. } => "FAA",
+            SendOp::MaskedCompareSwap { .. } => "masked CAS",
+        }
+    }
+
     /// Address in the peer's memory; `None` for a SEND.
     #[inline]
     pub fn remote(&self) -> Option<RemoteAddr> {

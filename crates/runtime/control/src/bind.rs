@@ -57,6 +57,8 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct ControlListener {
     addr: ControlAddr,
+    /// The address, as log lines show it.
+    shown: Arc<str>,
     kind: Kind,
     spare: Spare,
     guard: Option<Arc<Guard>>,
@@ -73,6 +75,17 @@ enum Kind {
 }
 
 impl ControlListener {
+    fn new(addr: ControlAddr, kind: Kind) -> ControlListener {
+        ControlListener {
+            shown: addr.to_string().into(),
+            addr,
+            kind,
+            spare: Spare::new(),
+            guard: None,
+            tls: None,
+        }
+    }
+
     /// Listens at `addr`. Port 0 means any free port: see [`addr`](ControlListener::addr). If the host has several
     /// addresses, it listens at the first that can be bound. A Unix socket replaces that of a dead server, and only
     /// this user (and root) can connect to it.
@@ -125,10 +138,7 @@ impl ControlListener {
     /// The system's `accept` fails.
     pub fn accept(&self) -> io::Result<Option<ControlStream>> {
         let accepted = match self.accept_one() {
-            Err(error) if is_out_of_descriptors(&error) => {
-                tracing::warn!(addr = %self.addr, "connection refused: too many open files");
-                self.spare.lend(|| self.refuse_one())
-            }
+            Err(error) if is_out_of_descriptors(&error) => self.spare.lend(|| self.refuse_one()),
             other => other.map(Some),
         };
         match accepted {
@@ -149,16 +159,18 @@ impl ControlListener {
     }
 
     fn accept_one(&self) -> io::Result<ControlStream> {
-        match &self.kind {
-            Kind::Unix { listener, .. } => listener.accept().and_then(|(s, _)| ControlStream::from_unix(s)),
+        let mut stream = match &self.kind {
+            Kind::Unix { listener, .. } => ControlStream::from_unix(listener.accept()?.0)?,
             Kind::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
                 match &self.tls {
-                    None => ControlStream::from_tcp(stream),
-                    Some(tls) => ControlStream::from_tls(stream, tls.session().map_err(io::Error::other)?),
+                    None => ControlStream::from_tcp(stream)?,
+                    Some(tls) => ControlStream::from_tls(stream, tls.session().map_err(io::Error::other)?)?,
                 }
             }
-        }
+        };
+        stream.came_in_at(Some(&self.shown));
+        Ok(stream)
     }
 
     fn refuse_one(&self) -> io::Result<Option<ControlStream>> {
@@ -214,13 +226,10 @@ fn bind_tcp(addr: &ControlAddr, host: &str, port: u16) -> Result<ControlListener
         Ok((listener.local_addr()?, listener))
     });
     match bound {
-        Ok((local, listener)) => Ok(ControlListener {
-            addr: if port == 0 { addr.at(local) } else { addr.clone() },
-            kind: Kind::Tcp(listener),
-            spare: Spare::new(),
-            guard: None,
-            tls: None,
-        }),
+        Ok((local, listener)) => {
+            let addr = if port == 0 { addr.at(local) } else { addr.clone() };
+            Ok(ControlListener::new(addr, Kind::Tcp(listener)))
+        }
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ListenError::InUse {
             addr: addr.to_string(),
         }),
@@ -241,13 +250,7 @@ fn bind_unix(addr: &ControlAddr, path: &Path, access: &SocketAccess) -> Result<C
     })?;
     remove_stale(addr, path)?;
     let listener = listen(path, access).map_err(system("listening", addr))?;
-    Ok(ControlListener {
-        addr: addr.clone(),
-        kind: Kind::Unix { listener, file },
-        spare: Spare::new(),
-        guard: None,
-        tls: None,
-    })
+    Ok(ControlListener::new(addr.clone(), Kind::Unix { listener, file }))
 }
 
 /// Removes the socket of a dead server. We hold the lock, so only a program that does not use the lock could be alive.

@@ -88,6 +88,16 @@ pub enum ControlError {
     },
 }
 
+impl ControlError {
+    /// Whether channels end this way when their clients end well, or as one of the two sides wished.
+    pub(crate) fn is_orderly(&self) -> bool {
+        matches!(
+            self,
+            ControlError::Closed | ControlError::ByUs | ControlError::Refused { .. }
+        )
+    }
+}
+
 /// Likely reasons for a refused connection.
 fn after_refusal(addr: &str) -> &'static str {
     match addr.split_once(':').map_or("", |(scheme, _)| scheme) {

@@ -12,6 +12,7 @@ use super::keeper::Keeper;
 use super::memory::MemoryEnd;
 use super::outbound::Outbound;
 use super::peer::Peer;
+use super::peer_name::PeerName;
 use super::socket::{PeerCred, Socket};
 use super::tls;
 use drover_base::{Cpu, Ns};
@@ -41,7 +42,7 @@ const UNGUARDED: &str =
 #[derive(Debug)]
 pub struct ControlStream {
     out: Arc<Outbound>,
-    peer: Peer,
+    name: PeerName,
     reader: FrameReader,
     heartbeat: Heartbeat,
     /// The last `recv` stopped before the socket was empty.
@@ -108,7 +109,7 @@ impl ControlStream {
 
     fn new(socket: Socket) -> ControlStream {
         ControlStream {
-            peer: Peer::of(&socket),
+            name: PeerName::new(Peer::of(&socket)),
             out: Arc::new(Outbound::new(socket)),
             reader: FrameReader::new(),
             heartbeat: Heartbeat::default(),
@@ -129,7 +130,7 @@ impl ControlStream {
 
     /// Lets no frame in from the client at the other end, nor out to it, until `guard` is satisfied.
     pub fn guard(&mut self, guard: &Arc<Guard>) {
-        self.entrance = Some(Box::new(Entrance::guard(guard.clone(), self.peer)));
+        self.entrance = Some(Box::new(Entrance::guard(guard.clone(), self.name.peer())));
     }
 
     /// Whether a handshake with a client is under way, so that nothing is known of it yet.
@@ -159,7 +160,8 @@ impl ControlStream {
             None => self.out.send(kind, body, fds),
             Some(entrance) => entrance.hold(kind, body, fds, self.out.socket.carries_fds()),
         };
-        if let Err(ControlError::Stalled { .. }) = sent {
+        if let Err(why @ ControlError::Stalled { .. }) = &sent {
+            self.log_end(why);
             self.end();
         }
         sent
@@ -183,10 +185,18 @@ impl ControlStream {
     /// `recv` returns them as [`ControlError::Refused`], after the frames sent before; they are lost if the socket
     /// cannot take them at once.
     pub fn refuse(mut self, code: u16, reason: &str) {
+        self.turn_away(code, reason);
+    }
+
+    /// As [`refuse`](ControlStream::refuse); the owner drops the stream.
+    pub(crate) fn turn_away(&mut self, code: u16, reason: &str) {
+        if self.name.is_client() && code != refusal::SHUTTING_DOWN {
+            tracing::info!("{} refused: {reason}", self.name);
+        }
         self.last_words(code, reason);
     }
 
-    pub(crate) fn last_words(&mut self, code: u16, reason: &str) {
+    fn last_words(&mut self, code: u16, reason: &str) {
         let mut end = reason.len().min(REASON_BYTES_MAX);
         while !reason.is_char_boundary(end) {
             end -= 1;
@@ -212,6 +222,9 @@ impl ControlStream {
             return Err(ControlError::Closed);
         }
         let got = self.try_recv(now);
+        if let Err(why) = &got {
+            self.log_end(why);
+        }
         match &got {
             Ok(_) => {}
             Err(ControlError::Frame(error)) => {
@@ -398,9 +411,33 @@ impl ControlStream {
         self.out.socket.carries_fds()
     }
 
-    /// The other end, for log lines.
+    /// The other end.
     pub fn peer(&self) -> Peer {
-        self.peer
+        self.name.peer()
+    }
+
+    /// The other end, for log lines.
+    pub fn name(&self) -> &PeerName {
+        &self.name
+    }
+
+    /// Adds the id of the client at the other end to its [`name`](ControlStream::name): "client 5".
+    pub fn identify(&mut self, id: &str) {
+        self.name.identify(id);
+    }
+
+    pub(crate) fn came_in_at(&mut self, listener: Option<&Arc<str>>) {
+        self.name.came_in_at(listener);
+    }
+
+    /// Servers log why a client's channel has ended; a client's own end is reported by the owner of the stream.
+    #[cold]
+    fn log_end(&self, why: &ControlError) {
+        match (self.name.is_client(), why.is_orderly()) {
+            (false, _) => {}
+            (true, true) => tracing::debug!("{} has left: {why}", self.name),
+            (true, false) => tracing::info!("{} dropped: {why}", self.name),
+        }
     }
 
     /// Credentials of the peer; `None` unless the channel is a Unix socket and the system knows them.

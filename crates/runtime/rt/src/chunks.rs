@@ -22,6 +22,16 @@ pub enum Direction {
     Write,
 }
 
+impl Direction {
+    /// The verb, for log lines.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Direction::Read => "READ",
+            Direction::Write => "WRITE",
+        }
+    }
+}
+
 /// How memory for long values is divided: long chunks, numbered from 0 on, and then short ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChunkMap {

@@ -133,6 +133,10 @@ impl<C, S> Session<C, S> {
     fn greet(&mut self, input: &[u8], output: &mut Output) -> Option<()> {
         if input.first() == Some(&binary::REQUEST) {
             binary::refuse(input.first_chunk()?, output);
+            if let Some(presence) = &self.presence {
+                let why = "it speaks memcached's binary protocol, which is not spoken here";
+                tracing::info!("{} closed: {why}", presence.guest.named());
+            }
             self.state = State::Over;
         }
         self.has_spoken = true;

@@ -10,7 +10,7 @@
 
 use crate::line::{self, LineBuffer};
 use drover_base::sync::{AtomicU32, AtomicU64, Ordering};
-use drover_net::Output;
+use drover_net::{Address, Output};
 use drover_verbs::Waker;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -247,7 +247,7 @@ pub(crate) enum Reason {
 }
 
 /// Identity of a connection, as reported to watchers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Guest {
     /// Token of the connection on its core, a [`drover_net::Token`].
     pub token: u64,
@@ -255,14 +255,19 @@ pub struct Guest {
     pub number: u64,
     /// TCP address of the client; `None` for a Unix socket or if it is unknown.
     pub peer: Option<SocketAddr>,
+    /// Address of the listener that accepted it.
+    pub listener: Arc<Address>,
 }
 
 impl Guest {
     /// As the server's log names a connection.
     pub(crate) fn named(&self) -> impl std::fmt::Display {
-        std::fmt::from_fn(|f| match self.peer {
-            Some(peer) => write!(f, "connection {} of {peer}", self.number),
-            None => write!(f, "connection {} of this machine", self.number),
+        std::fmt::from_fn(|f| {
+            match self.peer {
+                Some(peer) => write!(f, "connection {} of {peer}", self.number)?,
+                None => write!(f, "connection {} of this machine", self.number)?,
+            }
+            write!(f, " at {}", self.listener)
         })
     }
 }
@@ -302,7 +307,7 @@ impl Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         if self.watchers.kinds() & kind::CONNEVENTS != 0 {
-            let (guest, cfd) = (self.guest, self.guest.number);
+            let (guest, cfd) = (&self.guest, self.guest.number);
             let reason = match self.reason {
                 Reason::Normal => "normal",
                 Reason::Error => "error",
@@ -389,6 +394,7 @@ mod tests {
             token: 3,
             number: 9,
             peer: Some(SocketAddr::from(([10, 0, 0, 1], 77))),
+            listener: Arc::new(Address::Unix("s".into())),
         };
         let mut presence = Presence::new(watchers.clone(), guest);
         presence.reason = Reason::Error;

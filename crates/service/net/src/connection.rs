@@ -282,9 +282,10 @@ impl<T: Protocol> Connection<T> {
         let asked = into.len();
         let read = match &mut self.layer {
             None => rustix::net::recv(&self.socket, into, RecvFlags::empty()).map(|(count, _)| count),
-            Some(layer) => layer
-                .read(self.socket.as_fd(), into)
-                .map_err(|error| errno_of(&error)),
+            Some(layer) => layer.read(self.socket.as_fd(), into).map_err(|error| {
+                log_failed_layer(&self.known, &error);
+                errno_of(&error)
+            }),
         };
         match read {
             Ok(0) => Read::End,
@@ -394,6 +395,15 @@ impl<T: Protocol> Connection<T> {
 fn next_bytes(len: usize, at_least: usize) -> usize {
     let wanted = at_least.max(len + 1).max(LONG_BYTES);
     if len < LONG_BYTES { LONG_BYTES } else { wanted }
+}
+
+/// What a layer says about its peer; the system's own errors are ends of connections like others.
+#[cold]
+fn log_failed_layer(known: &Known, error: &io::Error) {
+    let is_ours = error.raw_os_error().is_none() && error.kind() != io::ErrorKind::WouldBlock;
+    if is_ours && error.kind() != io::ErrorKind::Interrupted {
+        tracing::info!("{known} closed: {error}");
+    }
 }
 
 fn errno_of(error: &io::Error) -> Errno {

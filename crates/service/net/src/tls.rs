@@ -11,10 +11,7 @@ use std::os::fd::BorrowedFd;
 pub fn tls_layer(acceptor: &TlsAcceptor) -> Box<dyn Layer> {
     match acceptor.session() {
         Ok(session) => Box::new(session),
-        Err(error) => {
-            tracing::warn!("closing a new connection: no TLS session: {error}");
-            Box::new(Refusing)
-        }
+        Err(error) => Box::new(Refusing(error.to_string())),
     }
 }
 
@@ -36,16 +33,25 @@ impl Layer for TlsSession {
     }
 }
 
-/// Layer used when no session could be made.
-struct Refusing;
+/// Layer used when no session could be made, for the given reason.
+struct Refusing(String);
+
+impl Refusing {
+    fn error(&self) -> io::Error {
+        io::Error::new(
+            ErrorKind::ConnectionAborted,
+            format!("no TLS session: {}", self.0),
+        )
+    }
+}
 
 impl Layer for Refusing {
     fn read(&mut self, _: BorrowedFd<'_>, _: &mut [u8]) -> io::Result<usize> {
-        Err(ErrorKind::ConnectionAborted.into())
+        Err(self.error())
     }
 
     fn write(&mut self, _: BorrowedFd<'_>, _: &[IoSlice<'_>]) -> io::Result<usize> {
-        Err(ErrorKind::ConnectionAborted.into())
+        Err(self.error())
     }
 
     fn wants_write(&self) -> bool {

@@ -66,7 +66,7 @@ impl Notify {
         if let Some((socket, addr)) = &self.to
             && let Err(error) = socket.send_to_addr(text.as_bytes(), addr)
         {
-            tracing::debug!("cannot notify the service manager of {text:?}: {error}");
+            tracing::debug!("cannot notify the service manager of {text}: {error}");
         }
     }
 }

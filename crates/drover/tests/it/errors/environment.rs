@@ -19,7 +19,11 @@ use Wrong::{Disk, Limit, Named};
 
 /// Command lines, what is wrong, and what their text must name.
 const CASES: &[(&str, Wrong, &str)] = &[
-    ("serve -e MOUNTED/items", Disk(Mounted::Empty), "-e MOUNTED/items"),
+    (
+        "serve -t 1 -e MOUNTED/items",
+        Disk(Mounted::Empty),
+        "-e MOUNTED/items",
+    ),
     (
         "serve -m 4 -e MOUNTED/items",
         Disk(Mounted::Full),

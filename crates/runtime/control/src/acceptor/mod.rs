@@ -106,7 +106,8 @@ impl<H: ControlHandler> ControlServer<H> {
 
     /// Adds a connection from another source, for example one end of [`ControlStream::pair`], and calls
     /// [`ControlHandler::on_connect`]. `None` if there are too many connections: then it was refused.
-    pub fn adopt(&mut self, stream: ControlStream) -> Option<ConnId> {
+    pub fn adopt(&mut self, mut stream: ControlStream) -> Option<ConnId> {
+        stream.came_in_at(None);
         if self.peers.len() >= self.connections_max
             && let Some(conn) = self.peers.longest_unproven()
         {
@@ -116,7 +117,6 @@ impl<H: ControlHandler> ControlServer<H> {
         }
         if self.peers.len() >= self.connections_max {
             let limit = self.connections_max;
-            tracing::warn!(limit, client = %stream.peer(), "control connection refused: too many connections");
             let reason = format!("the server has {limit} connections, its limit (-c)");
             stream.refuse(refusal::TOO_MANY_CONNECTIONS, &reason);
             return None;
@@ -255,6 +255,12 @@ impl<H: ControlHandler> ControlServer<H> {
                     break;
                 };
                 any = true;
+                tracing::trace!(
+                    "{}: message of kind {}, {} bytes",
+                    self.peers.name(conn),
+                    frame.kind,
+                    frame.body.len()
+                );
                 self.handler.on_frame(&mut self.peers, conn, frame);
             }
         }
@@ -264,9 +270,8 @@ impl<H: ControlHandler> ControlServer<H> {
     /// Reports connections that ended since the last call, and removes them. Returns whether there were any.
     fn reap(&mut self) -> bool {
         let mut any = false;
-        while let Some((conn, peer, why)) = self.peers.take_ended() {
+        while let Some((conn, why)) = self.peers.take_ended() {
             any = true;
-            tracing::debug!(%peer, ?conn, %why, "control connection ended");
             self.handler.on_close(&mut self.peers, conn, &why);
         }
         any

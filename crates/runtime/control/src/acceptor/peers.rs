@@ -1,5 +1,6 @@
 //! [`Peers`]: the connections of a control server, by id.
 
+use crate::peer_name::PeerName;
 use crate::{ControlError, ControlStream, Frame, Message, Peer};
 use drover_base::Ns;
 use rustix::event::{PollFd, PollFlags};
@@ -21,7 +22,7 @@ pub struct Peers {
     slots: Vec<PeerSlot>,
     free: Vec<u32>,
     /// Connections that ended and are not yet reported.
-    ended: VecDeque<(ConnId, Peer, ControlError)>,
+    ended: VecDeque<(ConnId, ControlError)>,
     live: usize,
     /// Number of connections so far.
     arrivals: u64,
@@ -79,7 +80,7 @@ impl Peers {
     /// takes them at once, and closes the connection.
     pub fn refuse(&mut self, conn: ConnId, code: u16, reason: &str) {
         if let Some(stream) = self.stream(conn) {
-            stream.last_words(code, reason);
+            stream.turn_away(code, reason);
             self.end(conn, ControlError::ByUs);
         }
     }
@@ -98,9 +99,17 @@ impl Peers {
         self.slots[conn.index as usize].stream.take()
     }
 
-    /// The other end, for log lines; [`Peer::Unknown`] if the connection has ended.
-    pub fn peer(&self, conn: ConnId) -> Peer {
-        self.slot(conn).map_or(Peer::Unknown, ControlStream::peer)
+    /// The other end, for log lines; unknown if the connection has ended.
+    pub fn name(&self, conn: ConnId) -> PeerName {
+        let ended = || PeerName::new(Peer::Unknown);
+        self.slot(conn).map_or_else(ended, |stream| stream.name().clone())
+    }
+
+    /// Adds the id of the client at the other end to its [`name`](Peers::name): "client 5".
+    pub fn identify(&mut self, conn: ConnId, id: &str) {
+        if let Some(stream) = self.stream(conn) {
+            stream.identify(id);
+        }
     }
 
     /// Whether the connection is open, as far as this end knows.
@@ -162,7 +171,7 @@ impl Peers {
         }
     }
 
-    pub(super) fn take_ended(&mut self) -> Option<(ConnId, Peer, ControlError)> {
+    pub(super) fn take_ended(&mut self) -> Option<(ConnId, ControlError)> {
         self.ended.pop_front()
     }
 
@@ -248,8 +257,8 @@ impl Peers {
     }
 
     fn end(&mut self, conn: ConnId, why: ControlError) {
-        if let Some(stream) = self.take(conn) {
-            self.ended.push_back((conn, stream.peer(), why));
+        if self.take(conn).is_some() {
+            self.ended.push_back((conn, why));
         }
     }
 }

@@ -32,17 +32,6 @@ pub(crate) enum Caller {
     Unknown,
 }
 
-impl std::fmt::Display for Caller {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Caller::User(uid) => write!(f, "user {uid} of this machine"),
-            Caller::Host(ip) if ip.is_ipv6() => write!(f, "a host of {ip}/64"),
-            Caller::Host(ip) => write!(f, "host {ip}"),
-            Caller::Unknown => f.write_str("somebody on this machine"),
-        }
-    }
-}
-
 impl Caller {
     pub(crate) fn of(peer: Peer) -> Caller {
         match peer {
@@ -136,7 +125,6 @@ impl Guard {
 
     /// Counts a wrong secret of `caller`, and slows it.
     pub(crate) fn failed(&self, caller: Caller, now: Ns) {
-        tracing::info!("login refused: {caller} does not know the password");
         self.failures.fetch_add(1, Ordering::Relaxed);
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         records.retain(|record| now < record.until + FORGET_AFTER);

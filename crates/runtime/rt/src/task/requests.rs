@@ -45,6 +45,20 @@ pub(super) enum Stage {
     Done(Result<(), Failure>),
 }
 
+impl Stage {
+    /// For log lines.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Stage::Free => "free",
+            Stage::Staged => "staged",
+            Stage::Queued => "queued",
+            Stage::Posted => "posted",
+            Stage::Done(Ok(())) => "done",
+            Stage::Done(Err(_)) => "failed",
+        }
+    }
+}
+
 /// Local memory of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Local {

@@ -49,8 +49,8 @@ impl<P: Provider> Core<P> {
         tracing::warn!(
             task = request.owner.task,
             peer = request.peer.0,
-            operation = ?request.wr.op,
-            stage = ?request.stage,
+            operation = request.wr.op.verb(),
+            stage = request.stage.name(),
             requests_pending = request.sync.pending,
             waited = %self.now.since(request.sync.since),
             queue_outstanding = peer.outstanding_count(),

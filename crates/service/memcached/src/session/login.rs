@@ -101,6 +101,12 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             return Some(ACCEPTED);
         }
         counters.auth_errors += 1;
+        if let Some(presence) = &self.presence {
+            tracing::info!(
+                "{}: login refused: wrong user or password",
+                presence.guest.named()
+            );
+        }
         Some("CLIENT_ERROR authentication failure")
     }
 }

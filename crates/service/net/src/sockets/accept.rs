@@ -86,6 +86,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             origin,
             known,
         } = arrival;
+        tracing::debug!("{known} is open, at worker {}", self.options.core);
         known.spoke(self.now_s);
         self.conn_table.meet(self.options.core, &known);
         let layer = self.wrap.as_mut().and_then(|wrap| wrap(origin));

@@ -462,6 +462,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         let Some(connection) = self.connections.remove(token) else {
             return;
         };
+        tracing::debug!("{} is closed", connection.known);
         self.conn_table.forget(self.options.core, connection.known.number);
         connection.end(&self.requests);
         self.counters.current -= 1;

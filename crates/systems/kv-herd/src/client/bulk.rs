@@ -422,7 +422,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let posted = chunks.transfer(cpu, chunk, len, direction, WrId(BULK_WR | index as u64));
         if let (Err(error), Some(session)) = (posted, self.session.as_deref_mut()) {
             let server = self.connection.server();
-            tracing::warn!(%error, server, ?direction, len, "a long value could not be posted: the session is over");
+            tracing::warn!(%error, server, verb = direction.verb(), len, "a long value could not be posted: the session is over");
             session.broken = true;
             self.timers.hurry();
         }

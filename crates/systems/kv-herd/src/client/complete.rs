@@ -266,7 +266,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             (status, _) => {
                 let server = self.connection.server();
                 tracing::debug!(
-                    ?status,
+                    status = status.name(),
                     server,
                     request = wc.wr_id.0,
                     "a request of the session failed"

@@ -233,7 +233,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             }
             Message::Error { code, text } => {
                 let server = self.connection.server();
-                tracing::warn!(?code, text, server, "the server refused a request");
+                tracing::warn!(code = code as u16, text, server, "the server refused a request");
                 self.answered();
                 self.bulk_refused();
             }

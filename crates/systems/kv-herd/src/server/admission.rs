@@ -33,6 +33,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         }
         let id = self.take_id().ok_or_else(full)?;
         let session = &mut self.all[index];
+        peers.identify(session.conn, &format!("client {}", id.0));
         session.id = Some(id);
         session.terms = Some(terms);
         session.replies = vec![None; terms.map.partition_count];
@@ -209,6 +210,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         if !peers.is_open(session.conn) {
             return;
         }
+        tracing::debug!("{} is served", peers.name(session.conn));
         session.phase = Phase::Live;
         self.clients_total += 1;
         session.send(peers, &Message::Ready);

@@ -142,8 +142,6 @@ impl<P: Provider> Session<P> {
     pub(super) fn send(&self, peers: &mut Peers, message: &Message) {
         let frame = message.encode();
         if let Err(error) = peers.send(self.conn, frame.kind, &frame.body, &frame.fds) {
-            let (client, peer, kind) = (self.id, peers.peer(self.conn), frame.kind);
-            tracing::warn!(%error, ?client, %peer, kind, "a control message could not be sent");
             self.refuse(peers, ErrorCode::Resources, &error.to_string());
         }
     }
@@ -163,6 +161,12 @@ impl<P: Provider> Session<P> {
 
     /// Sends an Error with this code and text, and closes the channel.
     pub(super) fn refuse(&self, peers: &mut Peers, code: ErrorCode, text: &str) {
+        let client = peers.name(self.conn);
+        match code {
+            // Every client is told that when the server ends, and when it had better send datagrams.
+            ErrorCode::Stopping | ErrorCode::NoSlots => tracing::debug!("{client} refused: {text}"),
+            _ => tracing::info!("{client} refused: {text}"),
+        }
         let text = text.to_owned();
         let frame = Message::Error { code, text }.encode();
         // It is closed either way.

@@ -320,9 +320,8 @@ impl<P: Provider, V: Variant> ControlHandler for Sessions<P, V> {
         }
     }
 
-    fn on_close(&mut self, _: &mut Peers, conn: ConnId, why: &ControlError) {
+    fn on_close(&mut self, _: &mut Peers, conn: ConnId, _: &ControlError) {
         if let Some(index) = self.all.iter().position(|session| session.conn == conn) {
-            tracing::debug!(%why, client = ?self.all[index].id, ?conn, "a client's control channel has ended");
             self.end(index);
         }
     }

@@ -113,7 +113,12 @@ impl<G: Guards> Reader<G> {
             slow_reads: u64::from(switch.slow_reads),
             push_time_ns: switch.push_time.0,
         };
-        tracing::debug!(?measured, ?switch, "measured what verbs take");
+        tracing::debug!(
+            first_bytes = first.first_bytes,
+            slow_reads = switch.slow_reads,
+            push_time = %switch.push_time,
+            "measured what verbs take"
+        );
     }
 
     fn objective(&self) -> Objective {
@@ -177,10 +182,9 @@ impl<G: Guards> Reader<G> {
         epoch: &[u8],
         sink: Sink<'_>,
     ) {
-        let epoch = epoch.try_into().map(u64::from_le_bytes);
         tracing::debug!(
             operation = at,
-            ?epoch,
+            epoch = epoch.try_into().map_or(0, u64::from_le_bytes),
             "another shard owns the key, by the server's map of this epoch"
         );
         self.stats.elsewhere += 1;
@@ -226,8 +230,12 @@ fn malformed<P: Provider, G: Guards>(
 ) {
     let Some(session) = ops.session(at) else { return };
     let agreed = &mut session.resources.agreed;
+    let result = std::fmt::from_fn(|f| match result {
+        Ok(bytes) => write!(f, "{bytes} bytes"),
+        Err(error) => write!(f, "{error}"),
+    });
     tracing::debug!(
-        ?result,
+        %result,
         session = agreed.id,
         operation = at,
         "the server sent a malformed result"

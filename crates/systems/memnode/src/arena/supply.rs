@@ -107,12 +107,12 @@ impl<P: Provider> Arena<P> {
         };
         let before = self.0.parts[node].supply.replace(supply);
         if supply.fill() > before.fill() {
-            let (server, fill) = (self.0.nodes.node(node).server(), supply.fill());
+            let server = self.0.nodes.node(node).server();
             tracing::warn!(
                 server,
                 node,
-                ?fill,
                 used = supply.used(),
+                of = supply.chunk_count,
                 "a memory node fills up"
             );
         }

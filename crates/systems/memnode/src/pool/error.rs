@@ -250,7 +250,8 @@ impl BadRun {
         }
         self.count = 0;
         let addrs = self.addrs;
-        tracing::warn!(?addrs, "three broken structures of a pool in a row");
+        let [first, second, third] = addrs;
+        tracing::warn!("three broken structures of a pool in a row: {first}, {second}, {third}");
         Err(MemoryError::Corrupt { addrs })
     }
 

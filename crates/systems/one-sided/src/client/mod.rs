@@ -253,7 +253,10 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
             if wc.status != WcStatus::Success {
                 let session = session.resources_mut();
                 tracing::debug!(
-                    status = ?wc.status, shard, session = session.agreed.id, operation = wc.wr_id.0,
+                    status = wc.status.name(),
+                    shard,
+                    session = session.agreed.id,
+                    operation = wc.wr_id.0,
                     "the queue pair to a shard failed"
                 );
                 session.agreed.broken = true;

@@ -2,7 +2,7 @@
 
 use crate::control::Ticket;
 use drover_base::Ns;
-use drover_control::{ControlStream, Frame, Message, Peer, PeerCred};
+use drover_control::{ControlStream, Frame, Message, PeerCred, PeerName};
 
 /// The connection to one client.
 pub(super) struct ClientConn<W> {
@@ -32,8 +32,14 @@ impl<W> ClientConn<W> {
     }
 
     /// The client, for log lines.
-    pub(super) fn peer(&self) -> Peer {
-        self.stream.peer()
+    pub(super) fn name(&self) -> &PeerName {
+        self.stream.name()
+    }
+
+    /// Gives the client an id, for log lines.
+    pub(super) fn identify(&mut self, id: &str) {
+        self.stream.identify(id);
+        tracing::debug!("{} is served, session {}", self.name(), self.session);
     }
 
     /// The process at the other end, if that is one of this machine.
@@ -54,13 +60,7 @@ impl<W> ClientConn<W> {
 
     pub(super) fn send<M: Message>(&mut self, message: &M) {
         if let Err(error) = self.stream.send_message(message) {
-            tracing::debug!(
-                %error,
-                client = %self.stream.peer(),
-                session = self.session,
-                kind = M::KIND,
-                "a control message could not be sent"
-            );
+            tracing::info!("{} dropped: {error}", self.name());
             self.close();
         }
     }
@@ -70,10 +70,12 @@ impl<W> ClientConn<W> {
         if self.is_gone() {
             return None;
         }
-        self.stream.recv(now).unwrap_or_else(|error| {
-            let (client, session) = (self.stream.peer(), self.session);
-            tracing::debug!(%error, %client, session, "a client's control channel ended");
-            None
-        })
+        // The stream logs why it ended.
+        let frame = self.stream.recv(now).unwrap_or_default();
+        if let Some(frame) = &frame {
+            let (kind, bytes) = (frame.kind, frame.body.len());
+            tracing::trace!("{}: message of kind {kind}, {bytes} bytes", self.name());
+        }
+        frame
     }
 }

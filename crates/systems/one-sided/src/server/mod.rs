@@ -46,6 +46,8 @@ pub struct Server<P: Provider, H: ShardLogic<P>> {
     /// Index of the client that is served first. It advances with every step, so that all clients share scarce
     /// resources.
     first: usize,
+    /// Number of sessions so far, by which log lines name clients.
+    served: u64,
     ctx: Rc<P::Context>,
 }
 
@@ -84,6 +86,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             clock,
             next_look: Ns::ZERO,
             first: 0,
+            served: 0,
             ctx,
         })
     }
@@ -200,8 +203,8 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             },
         };
         if let Err(error) = done {
-            let (peer, shard, kind) = (&mut self.peers[index], self.membership.shard, frame.kind);
-            tracing::debug!(%error, client = %peer.peer(), session = peer.session, shard, kind, "refusing a client");
+            let (peer, kind) = (&mut self.peers[index], frame.kind);
+            tracing::debug!("{}: message of kind {kind}: {error}", peer.name());
             peer.refuse(refusal::BAD_MESSAGE, "malformed or unexpected message");
         }
     }
@@ -285,6 +288,11 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         *H::last_updates(&mut conn) = updates.unwrap_or_else(|| LastUpdates::new(hello.slots));
         let peer = &mut self.peers[index];
         (peer.conn, peer.session, peer.ticket) = (Some(conn), session, ticket);
+        self.served += 1;
+        peer.identify(&format!(
+            "client {} of shard {}",
+            self.served, self.membership.shard
+        ));
         Ok(welcome)
     }
 
@@ -296,8 +304,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
                 Ok(Some(notification)) => peer.send(&notification),
                 Ok(None) => {}
                 Err(error) => {
-                    let (client, session, shard) = (peer.peer(), peer.session, self.membership.shard);
-                    tracing::debug!(%error, %client, session, shard, "closing a session: no memory for a message");
+                    tracing::info!("{} dropped: no memory for a message: {error}", peer.name());
                     peer.close();
                 }
             }
@@ -310,14 +317,13 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             self.first = 0;
         }
         let mut is_busy = false;
-        let shard = self.membership.shard;
         let (back, ops) = self.peers.split_at_mut(self.first);
         for peer in ops.iter_mut().chain(back) {
             let Some(conn) = peer.conn.as_mut().filter(|_| !peer.broken) else {
                 continue;
             };
             is_busy |= self.host.serve(cpu, conn).unwrap_or_else(|error| {
-                tracing::debug!(%error, client = %peer.peer(), session = peer.session, shard, "closing a session");
+                tracing::info!("{} dropped: {error}", peer.name());
                 peer.broken = true;
                 true
             });
