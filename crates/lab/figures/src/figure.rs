@@ -1,6 +1,7 @@
 //! [`Figure`] and [`Point`]: a published figure, and how each of its points is run.
 
 use crate::micro::{Bench, Outcome};
+use crate::output::trimmed;
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,6 +25,19 @@ pub struct Figure {
     pub shape: &'static str,
     /// Returns the points of all curves, not yet run. This is cheap; running them is not.
     pub points: fn() -> Vec<Point>,
+}
+
+impl Figure {
+    /// Text of a value of the x axis: the name of the step that it is the index of, or a number.
+    pub fn x_text(&self, x: f64) -> String {
+        let names = match self.drawing {
+            Drawing::Steps(names) | Drawing::Table(names) => names,
+            Drawing::Curves | Drawing::LogCurves => &[],
+        };
+        names
+            .get(x as usize)
+            .map_or_else(|| trimmed(x), |name| name.to_string())
+    }
 }
 
 /// How the values of a figure are drawn.

@@ -71,7 +71,7 @@ impl Grid {
     /// Returns the table for a page.
     pub(super) fn html(&self) -> String {
         let mut out = format!(
-            "<div class=\"scroll\"><table class=\"grid\"><caption>{}</caption><thead><tr><th>{}</th>",
+            "<p class=\"title\">{}</p><div class=\"scroll\"><table class=\"grid\"><thead><tr><th>{}</th>",
             escape(&self.title),
             escape(&self.corner)
         );

@@ -3,8 +3,9 @@
 use super::page::{Column, Page, Shown, Table};
 use super::panels::sheet;
 use super::table::{sorted, spread};
-use super::text::{escape, short, trimmed};
+use super::text::{escape, short};
 use super::{errors, judged};
+use crate::figure::Figure;
 use crate::run::{FigureRun, Row};
 
 /// Facts about a run that its report shows.
@@ -125,8 +126,9 @@ fn predictions(page: &mut Page, results: &[&FigureRun]) {
     let columns = [&[Column("figure", Shown::Text)], &VALUES[..]].concat();
     let mut table = Table::new(&columns);
     for result in results {
+        let figure = &result.figure;
         for row in result.rows.iter().filter(|row| row.ratio().is_some()) {
-            let cells = [&[link(result.figure.name)], &cells(row, ["hit", "miss"])[..]].concat();
+            let cells = [&[link(figure.name)], &cells(figure, row, ["hit", "miss"])[..]].concat();
             table.row(&cells, row.in_band() == Some(false));
         }
     }
@@ -146,11 +148,11 @@ const VALUES: [Column; 9] = [
     Column("binding resource", Shown::Text),
 ];
 
-fn cells(row: &Row, [inside, outside]: [&str; 2]) -> [String; 9] {
+fn cells(figure: &Figure, row: &Row, [inside, outside]: [&str; 2]) -> [String; 9] {
     let number = |value: Option<f64>| value.map_or("-".to_string(), short);
     [
         escape(&row.series),
-        trimmed(row.x),
+        figure.x_text(row.x),
         escape(&row.metric.label()),
         number(row.expected.as_ref().map(|expected| expected.value)),
         number(row.simulated),
@@ -173,23 +175,23 @@ fn figure(page: &mut Page, result: &FigureRun) {
         page.paragraph(&found.to_string());
     }
     let missed = result.rows.iter().filter(|row| row.in_band() == Some(false));
-    let missed: Vec<String> = missed.map(miss).collect();
+    let missed: Vec<String> = missed.map(|row| miss(figure, row)).collect();
     if !missed.is_empty() {
         page.warning(&format!("Missed: {}.", missed.join("; ")));
     }
     page.html(&judged::html(&result.judgements()));
     let mut table = Table::new(&VALUES);
     for row in sorted(result) {
-        table.row(&cells(row, ["in", "miss"]), row.in_band() == Some(false));
+        table.row(&cells(figure, row, ["in", "miss"]), row.in_band() == Some(false));
     }
     page.folded("Values, and the resource that binds", &table.finish());
 }
 
-fn miss(row: &Row) -> String {
+fn miss(figure: &Figure, row: &Row) -> String {
     format!(
         "{} at {} ({:.2})",
         row.series,
-        trimmed(row.x),
+        figure.x_text(row.x),
         row.ratio().unwrap_or(f64::NAN)
     )
 }

@@ -1,7 +1,7 @@
 //! Legends of charts, in drawings and in pages.
 
 use super::chart::LINE;
-use super::marks::{colour, line, mark};
+use super::marks::{NEUTRAL, colour, line, mark};
 use super::scale::SIZE;
 use super::text::{START, escape, label, wrapped};
 use std::fmt::Write;
@@ -61,15 +61,12 @@ impl Entry {
                 mark(out, index, middle, true);
             }
             Sample::Kind { is_solid } => {
-                line(out, GREY, &[(x, y), (x + SAMPLE, y)], is_solid);
-                mark(out, GREY, middle, is_solid);
+                line(out, NEUTRAL, &[(x, y), (x + SAMPLE, y)], is_solid);
+                mark(out, NEUTRAL, middle, is_solid);
             }
         }
     }
 }
-
-/// Index of a neutral colour, for samples that belong to no curve.
-const GREY: usize = 7;
 
 /// Returns a legend as a list for a page, which the browser breaks into lines.
 pub(super) fn html(entries: &[Entry]) -> String {

@@ -2,6 +2,7 @@
 //! made of, which know no figure.
 
 mod chart;
+mod crossed;
 mod csv;
 mod grid;
 mod groups;
@@ -29,4 +30,4 @@ pub use panels::svg;
 pub use scale::XAxis;
 pub use sheet::{Part, Sheet};
 pub use table::{Errors, errors, table};
-pub use text::{escape, short};
+pub use text::{escape, short, trimmed};

@@ -2,17 +2,17 @@
 //! with the same axes.
 
 use super::chart::{Chart, Curve, Dot};
-use super::grid::{Cell, Grid};
+use super::crossed::grid;
 use super::groups::{Group, groups};
 use super::scale::XAxis;
 use super::sheet::{Part, Sheet};
 use super::table::{sorted, spread};
-use super::text::{short, trimmed};
-use crate::figure::{Drawing, Metric};
+use super::text::short;
+use crate::figure::{Drawing, Figure, Metric};
 use crate::run::{FigureRun, Row};
 
 /// What solid lines and upright values are, and dashed lines and values in italics.
-const MEANING: [&str; 2] = ["published", "simulated"];
+pub(super) const MEANING: [&str; 2] = ["published", "simulated"];
 
 /// Returns the drawing of a figure as an SVG document.
 pub fn svg(result: &FigureRun) -> String {
@@ -48,7 +48,7 @@ fn has_curves(metric: Metric, rows: &[&Row]) -> bool {
 }
 
 /// The distinct results of `key`, in their order.
-fn distinct<'a, T: PartialEq>(rows: &[&'a Row], key: impl Fn(&'a Row) -> T) -> Vec<T> {
+pub(super) fn distinct<'a, T: PartialEq>(rows: &[&'a Row], key: impl Fn(&'a Row) -> T) -> Vec<T> {
     let mut found = Vec::new();
     for row in rows {
         let key = key(row);
@@ -85,7 +85,7 @@ fn chart(result: &FigureRun, rows: &[&Row], group: &Group<'_>, is_only: bool) ->
     let figure = &result.figure;
     let curves = group.series.iter().filter_map(|name| {
         let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.series == *name).collect();
-        (!rows.is_empty()).then(|| curve(&name[group.prefix..], &rows))
+        (!rows.is_empty()).then(|| curve(figure, &name[group.prefix..], &rows))
     });
     let what = match rows.first() {
         Some(row) if !is_only => row.metric.label(),
@@ -105,13 +105,13 @@ fn chart(result: &FigureRun, rows: &[&Row], group: &Group<'_>, is_only: bool) ->
     }
 }
 
-fn curve(name: &str, rows: &[&Row]) -> Curve {
+fn curve(figure: &Figure, name: &str, rows: &[&Row]) -> Curve {
     let published = |row: &&Row| {
         Some(Dot {
             x: row.x,
             y: row.expected.as_ref()?.value,
             range: None,
-            hint: hint(row),
+            hint: hint(figure, row),
         })
     };
     let simulated = |row: &&Row| {
@@ -119,7 +119,7 @@ fn curve(name: &str, rows: &[&Row]) -> Curve {
             x: row.x,
             y: row.simulated?,
             range: (row.range.0 < row.range.1).then_some(row.range),
-            hint: hint(row),
+            hint: hint(figure, row),
         })
     };
     Curve {
@@ -130,8 +130,13 @@ fn curve(name: &str, rows: &[&Row]) -> Curve {
 }
 
 /// All that is known of a value.
-fn hint(row: &Row) -> String {
-    let mut hint = format!("{} at {}: {}", row.series, trimmed(row.x), row.metric.label());
+pub(super) fn hint(figure: &Figure, row: &Row) -> String {
+    let mut hint = format!(
+        "{} at {}: {}",
+        row.series,
+        figure.x_text(row.x),
+        row.metric.label()
+    );
     if let Some(expected) = &row.expected {
         hint += &format!("\npublished {}", short(expected.value));
     }
@@ -146,94 +151,4 @@ fn hint(row: &Row) -> String {
         }
     }
     hint + &format!("\nbinding: {}", row.binding)
-}
-
-/// A table: a row for each x and a column for each curve if it has one metric, or the other way round if that is narrower;
-/// a row for each metric and curve if it has several.
-fn grid(result: &FigureRun, rows: &[&Row]) -> Grid {
-    let names = match result.figure.drawing {
-        Drawing::Table(names) | Drawing::Steps(names) => names,
-        _ => &[],
-    };
-    let x_name = |x: f64| {
-        names
-            .get(x as usize)
-            .map_or_else(|| trimmed(x), |name| name.to_string())
-    };
-    let mut xs = distinct(rows, |row| row.x);
-    xs.sort_by(f64::total_cmp);
-    let series = distinct(rows, |row| row.series.as_str());
-    let metrics = distinct(rows, |row| row.metric.name());
-    let metric = match metrics[..] {
-        [_] => result.figure.y_axis.to_string(),
-        _ => String::new(),
-    };
-    let of_curve = |row: &Row| row.series.clone();
-    let of_metric = |row: &Row| row.metric.label();
-    let of_both = |row: &Row| format!("{}: {}", row.series, row.metric.label());
-    let of_x = |row: &Row| x_name(row.x);
-    let x_axis = result.figure.x_axis;
-    match (xs.len(), metrics.len()) {
-        (1, 1) => crossed(
-            rows,
-            &format!("{metric}; {x_axis} {}", x_name(xs[0])),
-            "",
-            of_curve,
-            |_| "value".to_string(),
-        ),
-        (1, _) => crossed(
-            rows,
-            &format!("{x_axis} {}", x_name(xs[0])),
-            "",
-            of_metric,
-            of_curve,
-        ),
-        (_, 1) if xs.len() > series.len() => crossed(rows, &metric, x_axis, of_x, of_curve),
-        (_, 1) => crossed(rows, &format!("{metric}, by {x_axis}"), "", of_curve, of_x),
-        _ => crossed(rows, &format!("by {x_axis}"), "", of_both, of_x),
-    }
-}
-
-/// The table with a row and a column for each result of two functions.
-fn crossed(
-    rows: &[&Row],
-    title: &str,
-    corner: &str,
-    row_of: impl Fn(&Row) -> String,
-    column_of: impl Fn(&Row) -> String,
-) -> Grid {
-    let names = distinct(rows, &row_of);
-    let mut by_x = rows.to_vec();
-    by_x.sort_by(|a, b| a.x.total_cmp(&b.x));
-    let columns = distinct(&by_x, &column_of);
-    let cell_of = |name: &String, column: &String| {
-        let row = rows
-            .iter()
-            .find(|row| row_of(row) == *name && column_of(row) == *column);
-        row.map_or_else(Cell::default, |row| cell(row))
-    };
-    let cells_of = |name: String| {
-        let cells = columns.iter().map(|column| cell_of(&name, column)).collect();
-        (name, cells)
-    };
-    Grid {
-        title: title.to_string(),
-        corner: corner.to_string(),
-        rows: names.into_iter().map(cells_of).collect(),
-        columns,
-        meaning: MEANING,
-    }
-}
-
-fn cell(row: &Row) -> Cell {
-    let text = |value: f64| match row.metric.unit() {
-        "0/1" if value == 0.0 => "no".to_string(),
-        "0/1" => "yes".to_string(),
-        _ => short(value),
-    };
-    Cell {
-        upright: row.expected.as_ref().map(|expected| text(expected.value)),
-        italic: row.simulated.map(text),
-        hint: hint(row),
-    }
 }

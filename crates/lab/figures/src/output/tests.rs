@@ -190,4 +190,9 @@ fn tables_are_drawn_as_tables() {
         table.contains(">FAA</text>") && table.contains(">yes</text>"),
         "{table}"
     );
+    let beside = drawn("herd-14");
+    assert!(
+        beside.contains(">busiest core over least busy (core: 6)</text>"),
+        "a table of one metric among several has its name"
+    );
 }
