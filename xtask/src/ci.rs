@@ -6,7 +6,7 @@
 use crate::counts::Counts;
 use crate::memcached::{abuse, clients, differ, hitrate, suite, transcripts};
 use crate::steps::{StepResult, Steps};
-use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
+use crate::{bench, check, fuzz, guest, instructions, loom, package, report, setup, sim, syscalls, tests};
 
 /// Options of CI.
 #[derive(clap::Args)]
@@ -39,6 +39,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
         |steps| guest::run(steps, &guest::Args::default()),
         |steps| {
             package::installed::run(steps);
+            report::run(steps);
             bench::smoke(steps);
             suite::run_of_ci(steps);
             abuse::run(steps, &abuse::Args::short());
@@ -77,5 +78,6 @@ fn prepare_others() -> StepResult {
     guest::prepare()?;
     clients::prepare()?;
     package::installed::prepare()?;
+    report::prepare()?;
     suite::prepare().map(|_| Counts::default())
 }

@@ -19,6 +19,7 @@ mod loom;
 mod memcached;
 mod miri;
 mod package;
+mod report;
 mod seed;
 mod setup;
 mod sim;
@@ -92,6 +93,8 @@ enum Chore {
     Deb,
     /// The Debian package installed, started as its unit says, used and purged, in a root of its own; needs root.
     Installed,
+    /// The report of all figures in a browser: no label overlaps or is clipped; pictures in target/report.
+    Report,
     /// Real clients from their registries (Python, Node, Rust), each running its tests against drover.
     Clients(memcached::clients::Args),
     /// Send the same random commands to drover and to memcached: their answers must be the same.
@@ -139,6 +142,7 @@ fn main() -> ExitCode {
         Chore::Man => package::man(&mut steps),
         Chore::Deb => package::deb(&mut steps),
         Chore::Installed => package::installed::run(&mut steps),
+        Chore::Report => report::run(&mut steps),
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
         Chore::Abuse(args) => memcached::abuse::run(&mut steps, &args),
