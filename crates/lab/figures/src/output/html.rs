@@ -175,7 +175,9 @@ fn figure(page: &mut Page, result: &FigureRun) {
         page.paragraph(&found.to_string());
     }
     let missed = result.rows.iter().filter(|row| row.in_band() == Some(false));
-    let missed: Vec<String> = missed.map(|row| miss(figure, row)).collect();
+    let first = result.rows.first().map(|row| row.metric.name());
+    let is_only = result.rows.iter().all(|row| Some(row.metric.name()) == first);
+    let missed: Vec<String> = missed.map(|row| miss(figure, row, is_only)).collect();
     if !missed.is_empty() {
         page.warning(&format!("Missed: {}.", missed.join("; ")));
     }
@@ -187,9 +189,15 @@ fn figure(page: &mut Page, result: &FigureRun) {
     page.folded("Values, and the resource that binds", &table.finish());
 }
 
-fn miss(figure: &Figure, row: &Row) -> String {
+/// A missed value; `is_only`: the figure has no other metrics.
+fn miss(figure: &Figure, row: &Row, is_only: bool) -> String {
+    let metric = if is_only {
+        String::new()
+    } else {
+        format!(", {},", row.metric.name())
+    };
     format!(
-        "{} at {} ({:.2})",
+        "{}{metric} at {} ({:.2})",
         row.series,
         figure.x_text(row.x),
         row.ratio().unwrap_or(f64::NAN)

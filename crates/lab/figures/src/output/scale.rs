@@ -110,11 +110,14 @@ impl Scale {
             let step = if self.is_log { least.ceil() } else { step(least) };
             let first = (low / step - 1e-9).ceil() as i64;
             let last = (high / step + 1e-9).floor() as i64;
-            let values = (first..=last).map(|n| n as f64 * step);
-            match self.is_log {
-                true => self.ticks(values.map(f64::exp2), text),
-                false => self.ticks(values, text),
+            let round = (first..=last).map(|n| n as f64 * step);
+            if !self.is_log {
+                return self.ticks(round, text);
             }
+            // What is drawn at the end because it has no logarithm has its own label.
+            let zero = values.iter().copied().filter(|value| *value < LOG_MIN);
+            let powers = round.map(f64::exp2).filter(|power| *power > LOG_MIN);
+            self.ticks(zero.chain(powers), text)
         };
         (1..=8)
             .rev()
@@ -200,6 +203,9 @@ mod tests {
             ["16", "32", "64", "128", "256", "512", "1024"]
         );
         assert_eq!(texts(&XAxis::Linear, &[7.0]), ["7"]);
+        let pauses = (4..=13).map(|n| f64::from(1 << n));
+        let pauses: Vec<f64> = [0.0].into_iter().chain(pauses).collect();
+        assert_eq!(texts(&XAxis::Log, &pauses)[..3], ["0", "1", "4"]);
     }
 
     #[test]

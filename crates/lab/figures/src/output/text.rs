@@ -19,7 +19,8 @@ pub fn short(value: f64) -> String {
         v if v >= 1000.0 => format!("{value:.0}"),
         v if v >= 100.0 => format!("{value:.1}"),
         v if v >= 10.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
+        v if v >= 0.1 || v == 0.0 => format!("{value:.3}"),
+        _ => format!("{value:.5}"),
     }
 }
 
