@@ -86,6 +86,9 @@ fn add_section(page: &mut Page, section: &Section<'_>) {
         parts: charts,
     };
     page.html(&sheet.html());
+    for report in section.reports {
+        page.paragraph(&counted(report));
+    }
     page.paragraph("Medians of the samples that count, with the least and the most of them:");
     page.html(&medians(&lines));
     let mut notes: Vec<&String> = Vec::new();
@@ -98,6 +101,16 @@ fn add_section(page: &mut Page, section: &Section<'_>) {
             }
         }
     }
+}
+
+/// How many samples count, and how far apart the cores were in those.
+fn counted(report: &Report) -> String {
+    let counted = &report.counted;
+    let placement = counted
+        .placement
+        .map_or_else(String::new, |placement| format!(", those with {placement} cores"));
+    let (count, all) = (counted.samples_counted, report.samples.len());
+    format!("{}: {count} of {all} samples count{placement}.", report.system)
 }
 
 /// What was measured of one system or rival in one mode.
@@ -373,6 +386,7 @@ mod tests {
             page.contains("0123abcd") && page.contains("Some &lt;processor&gt;"),
             "{page}"
         );
+        assert!(page.contains("herd: 3 of 3 samples count"), "{page}");
         assert!(!page.contains("by the size of values"));
     }
 

@@ -16,14 +16,14 @@ const MEASURE: &str = include_str!("measure.js");
 const WINDOW: u32 = 500;
 
 /// Height of one picture, pixels: browsers draw no higher surfaces.
-pub const PICTURE: u32 = 16_000;
+const PICTURE: u32 = 16_000;
 
-/// A page as it is on disk, and how wide the window is.
+/// A page and the width at which it is looked at.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// HTML of the page.
     pub page: &'a str,
-    /// Width of the window, pixels.
+    /// Width of the frame around the page, pixels.
     pub width: u32,
 }
 
