@@ -64,6 +64,8 @@
     const found = headings.some((heading) => !words(heading)) ? ["a heading is empty"] : [];
     const title = table.closest("figure")?.querySelector(".title");
     if (table.matches(".grid") && !(title && words(title))) found.push("a table without a title");
+    const scroll = table.closest(".scroll");
+    if (table.matches(".grid") && scroll.scrollWidth > scroll.clientWidth + 1) found.push("a table does not fit");
     const isCut = (cell) => cell.scrollWidth > cell.clientWidth + 1;
     all("td, th", table).filter(isCut).forEach((cell) => found.push(`"${words(cell)}" is clipped in its cell`));
     return found;
