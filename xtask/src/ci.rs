@@ -6,7 +6,9 @@
 use crate::counts::Counts;
 use crate::memcached::{abuse, clients, differ, hitrate, suite, transcripts};
 use crate::steps::{StepResult, Steps};
-use crate::{bench, check, fuzz, guest, instructions, loom, package, python, setup, sim, syscalls, tests};
+use crate::{
+    bench, check, fuzz, guest, instructions, loom, package, python, report, setup, sim, syscalls, tests,
+};
 
 /// Options of CI.
 #[derive(clap::Args)]
@@ -41,6 +43,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
             package::installed::run(steps);
             package::header::run(steps, &package::header::Args::default());
             python::run(steps);
+            report::run(steps);
             bench::smoke(steps);
             suite::run_of_ci(steps);
             abuse::run(steps, &abuse::Args::short());
@@ -81,5 +84,6 @@ fn prepare_others() -> StepResult {
     package::installed::prepare()?;
     package::header::prepare()?;
     python::prepare()?;
+    report::prepare()?;
     suite::prepare().map(|_| Counts::default())
 }

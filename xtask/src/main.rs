@@ -20,6 +20,7 @@ mod memcached;
 mod miri;
 mod package;
 mod python;
+mod report;
 mod seed;
 mod setup;
 mod sim;
@@ -100,6 +101,8 @@ enum Chore {
     Installed,
     /// The container image built, run, used and stopped, by buildah; needs root.
     Image,
+    /// The report of all figures in a browser: no label overlaps or is clipped; pictures in target/report.
+    Report,
     /// Real clients from their registries (Python, Node, Rust), each running its tests against drover.
     Clients(memcached::clients::Args),
     /// Send the same random commands to drover and to memcached: their answers must be the same.
@@ -150,6 +153,7 @@ fn main() -> ExitCode {
         Chore::Header(args) => package::header::run(&mut steps, &args),
         Chore::Installed => package::installed::run(&mut steps),
         Chore::Image => package::image::run(&mut steps),
+        Chore::Report => report::run(&mut steps),
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
         Chore::Abuse(args) => memcached::abuse::run(&mut steps, &args),

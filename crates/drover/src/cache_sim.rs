@@ -8,7 +8,7 @@ use drover_bench::{COMMIT, Progress};
 use drover_cache_sim::sizes::{parse_size, parse_sizes};
 use drover_cache_sim::trace::{Format, Trace, ZipfSpec};
 use drover_cache_sim::{Options, Policy, Rate, Report, SimError, simulate};
-use drover_figures::output::{Chart, Curve};
+use drover_figures::output::{Chart, Curve, Dot, Sheet, XAxis};
 use drover_mem::NativeCpu;
 use serde_json::json;
 use std::fs::File;
@@ -129,7 +129,7 @@ fn cache_sim(args: &Args) -> Result<(), Failure> {
         write(path, &report.csv())?;
     }
     if let Some(path) = &args.svg {
-        write(path, &chart(&report).svg())?;
+        write(path, &sheet(&report).svg())?;
     }
     match args.json {
         true => println!("{}", json_text(&report, seconds)),
@@ -233,26 +233,33 @@ fn speed(report: &Report, seconds: f64) -> String {
 }
 
 /// Hit rate by size, a curve for each policy.
-fn chart(report: &Report) -> Chart {
+fn sheet(report: &Report) -> Sheet {
     let curves = report.policies().map(|policy| {
-        let point = |size_bytes: u64, rate: f64| (size_bytes as f64 / KIB, 100.0 * rate);
-        let points = report
+        let dot = |size_bytes: u64, rate: f64| Dot {
+            x: size_bytes as f64 / KIB,
+            y: 100.0 * rate,
+            hint: format!("{policy}, {}: {:.2} %", short_size(size_bytes), 100.0 * rate),
+            ..Dot::default()
+        };
+        let dots = report
             .of(policy)
-            .filter_map(|row| Some(point(row.size_bytes, row.hit_rate?)));
+            .filter_map(|row| Some(dot(row.size_bytes, row.hit_rate?)));
         Curve {
             name: policy.to_string(),
-            solid: points.collect(),
+            solid: dots.collect(),
             ..Curve::default()
         }
     });
-    Chart {
-        title: format!("Hit rate by size: {}", report.trace),
+    let chart = Chart {
         x_axis: "size of the cache (k, m, g: KiB, MiB, GiB)".to_string(),
         y_axis: "hit rate, %".to_string(),
-        x_doubles: true,
+        x: XAxis::Log,
         x_text: |kib| short_size((kib * KIB) as u64),
+        meaning: ["", ""],
         curves: curves.collect(),
-    }
+        ..Chart::default()
+    };
+    chart.titled(format!("Hit rate by size: {}", report.trace))
 }
 
 /// Unit of the x axis, bytes: the smallest cache has many, and logarithms of small numbers are cut off.

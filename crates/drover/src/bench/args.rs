@@ -46,6 +46,7 @@ Examples:
   drover bench --system auto --value-size 32,256,1024,4096
   drover bench --compare herd,farm,jakiro --repeats 7
   drover bench --bound --vs memcached,redis
+  drover bench --vs memcached --report page         page/report.html, to look at or to print
   drover bench --mix a --dist zipf --keys 16000000 --window 32 --json -")]
 pub struct Args {
     /// System to measure

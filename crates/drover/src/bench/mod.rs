@@ -2,6 +2,7 @@
 
 mod args;
 mod load;
+mod page;
 mod server;
 mod turns;
 
@@ -33,7 +34,7 @@ use std::process::ExitCode;
 pub const HELPER: &str = "bench-helper";
 
 /// Runs the benchmark and prints its table (to standard error with `--json`, which writes JSON). Writes a result file,
-/// several with `--system auto`, and none with `--no-results`.
+/// several with `--system auto`, and none with `--no-results`; with `--report` also a page.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(bench::<T>(args))
 }
@@ -273,7 +274,22 @@ fn publish(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failur
     if let Some(path) = &args.output.hdr {
         std::fs::write(path, latency.to_hdr_text()).map_err(|e| file_error(path, &e))?;
     }
+    write_page(
+        args,
+        &[page::Section {
+            value_size: report.workload.operations.value_size,
+            reports: std::slice::from_ref(report),
+        }],
+    )?;
     write_result(args, report, latency)
+}
+
+/// Writes the page about the runs, if one is wanted.
+fn write_page(args: &Args, sections: &[page::Section<'_>]) -> Result<(), Failure> {
+    match &args.output.report {
+        None => Ok(()),
+        Some(folder) => page::write(folder, sections).map_err(|error| file_error(folder, &error)),
+    }
 }
 
 /// Writes the result file, if one is wanted.

@@ -4,7 +4,7 @@
 use super::args::{Args, usage};
 use super::load::{ClientSettings, UnderTest};
 use super::server::ServerProcess;
-use super::{own_address, plan, server_plan, settings, start, write_json, write_result};
+use super::{own_address, page, plan, server_plan, settings, start, write_json, write_page, write_result};
 use crate::exit::{self, Failure};
 use drover_bench::report::{Report, median};
 use drover_bench::session::{Contestant, Plan, run_by_turns};
@@ -73,7 +73,8 @@ pub fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
             write_json(path, &turns)?;
         }
     }
-    Ok(())
+    let sections: Vec<_> = turns.sizes.iter().map(Size::section).collect();
+    write_page(args, &sections)
 }
 
 /// Measures the systems, interleaved, each with its own server on the same cores.
@@ -281,6 +282,13 @@ impl Turns {
 }
 
 impl Size {
+    fn section(&self) -> page::Section<'_> {
+        page::Section {
+            value_size: self.value_size,
+            reports: &self.reports,
+        }
+    }
+
     fn write(&self, to: &mut String, compares: bool) -> std::fmt::Result {
         for (report, [middle, least, most]) in self.reports.iter().zip(&self.of_first) {
             let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());

@@ -2,12 +2,11 @@
 
 use super::Finding;
 use super::machine::Machine;
+use drover_bench::bound::Placement;
 use drover_mem::{NativeCpu, pause, timestamp};
 use drover_rt::cores::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A longer round trip means that the cores do not share a cache.
-const NEAR_NS_MAX: u64 = 200;
 /// Round trips per probe; the fastest probe counts, the others suffered interference.
 const TRIPS: u64 = 400;
 const PROBES: usize = 5;
@@ -53,7 +52,7 @@ pub fn siblings(machine: &Machine) -> Finding {
 }
 
 /// Measures how long a cache line takes from the first usable core to the last and back: the mean of 400 round trips,
-/// in the fastest of 5 probes. Over 200 ns, or if it cannot be measured: [`Grade::Fair`](super::Grade::Fair).
+/// in the fastest of 5 probes. Cores that `bench` calls far, or if it cannot be measured: [`Grade::Fair`](super::Grade::Fair).
 pub fn round_trip(machine: &Machine) -> Finding {
     let what = "round trip";
     let (Some(&a), Some(&b)) = (machine.cores.first(), machine.cores.last()) else {
@@ -77,15 +76,28 @@ pub fn round_trip(machine: &Machine) -> Finding {
             "allow sched_setaffinity",
         );
     };
-    let found = format!("{ns} ns between cores {a} and {b}");
-    if ns <= NEAR_NS_MAX {
-        return Finding::good(what, format!("{found} (near)"));
+    let placement = Placement::of(ns as f64);
+    let found = format!(
+        "{ns} ns between cores {a} and {b} ({placement}){}",
+        moving(machine)
+    );
+    if placement != Placement::Far {
+        return Finding::good(what, found);
     }
     Finding::fair(
         what,
-        format!("{found} (far)"),
-        "put server and client on cores of one socket: --cores; on a virtual machine try again later",
+        found,
+        "put server and client on cores of one socket: --cores; on a virtual machine: drover bench --placement near, which waits",
     )
+}
+
+/// A warning that a round trip holds for now only: virtual machines move their cores from one real core to another.
+fn moving(machine: &Machine) -> &'static str {
+    let info = machine.text("proc/cpuinfo");
+    match info.split_whitespace().any(|word| word == "hypervisor") {
+        true => " now: virtual cores move, so that bench may find them elsewhere",
+        false => "",
+    }
 }
 
 /// Checks whether the processor's time-stamp counter runs at a constant rate and does not stop when a core sleeps.
@@ -171,6 +183,13 @@ mod tests {
         assert_eq!(siblings(&same).grade, Grade::Fair);
         let apart = Machine::made_of("apart", &[(&file(0), "0\n"), (&file(1), "1\n")]);
         assert_eq!(siblings(&apart).grade, Grade::Good);
+    }
+
+    #[test]
+    fn virtual_cores_are_said_to_move() {
+        let of = |name, flags: &str| moving(&Machine::made_of(name, &[("proc/cpuinfo", flags)]));
+        assert!(of("virtual", "flags\t: tsc hypervisor lm\n").contains("move"));
+        assert_eq!(of("own", "flags\t: tsc lm\n"), "");
     }
 
     #[test]

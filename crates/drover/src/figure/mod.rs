@@ -23,17 +23,18 @@ use std::sync::atomic::AtomicU64;
 Examples:
   drover figure list                    names, one per line
   drover figure herd-3 --out figures    figures/herd-3.csv, figures/herd-3.svg and figures/report.html
+  drover figure herd-3 herd-4 --out d   both, and d/report.html with both
   drover figure all --out figures       every figure, and figures/report.html with all of them
   drover figure herd-13 --without cpu   the card's limit if cores took no time
 
 All results are simulated; the columns `expected` and `ratio` hold the published value and the ratio to it. Claims about whole \
 curves, where there are any, are judged below the values: where curves peak, which is higher, ratios at the greatest load.")]
 pub struct Args {
-    /// A figure's name, `all`, or `list`
-    #[arg(default_value = "list")]
-    name: String,
+    /// Names of figures, `all`, or `list`
+    #[arg(value_name = "NAME", default_value = "list")]
+    names: Vec<String>,
     /// Directory for NAME.csv, NAME.svg, NAME-judged.csv if anything is claimed of its curves, and report.html with all
-    /// figures of this run
+    /// figures of this run, which needs no other file
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Seeds per point; the mean is shown
@@ -89,22 +90,12 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn figure(args: &Args) -> Result<(), Failure> {
     let all = figures();
-    if args.name == "list" {
+    if args.names == ["list"] {
         all.iter()
             .for_each(|figure| println!("{:<10} {}", figure.name, figure.title));
         return Ok(());
     }
-    let chosen: Vec<Figure> = all
-        .into_iter()
-        .filter(|figure| args.name == "all" || args.name == figure.name)
-        .collect();
-    if chosen.is_empty() {
-        let text = format!(
-            "no figure is called `{}`; `drover figure list` lists them",
-            args.name
-        );
-        return Err(Failure::new(USAGE, text));
-    }
+    let chosen = chosen(all, &args.names)?;
     seeds_from(args.seed, args.seeds)?;
     let profiles = profiles(&args.profile)?;
     let options = RunOptions {
@@ -114,7 +105,10 @@ fn figure(args: &Args) -> Result<(), Failure> {
         jobs: args.jobs.unwrap_or_else(jobs),
     };
     let progress = Progress::new(!args.quiet);
-    let counter = progress.phase(format!("figure {}", args.name), run_count(&chosen, &options));
+    let counter = progress.phase(
+        format!("figure {}", args.names.join(" ")),
+        run_count(&chosen, &options),
+    );
     let results = run_figures(
         &Simulated {
             ablations: ablations(&args.without),
@@ -136,6 +130,17 @@ fn figure(args: &Args) -> Result<(), Failure> {
             .map_err(|error| cannot_write(out, &error))?;
     }
     Ok(())
+}
+
+/// The figures that are named, in the order of the list, each once.
+fn chosen(all: Vec<Figure>, names: &[String]) -> Result<Vec<Figure>, Failure> {
+    let is_known = |name: &String| name == "all" || all.iter().any(|figure| figure.name == name);
+    if let Some(name) = names.iter().find(|name| !is_known(name)) {
+        let text = format!("no figure is called `{name}`; `drover figure list` lists them");
+        return Err(Failure::new(USAGE, text));
+    }
+    let is_chosen = |figure: &Figure| names.iter().any(|name| name == "all" || name == figure.name);
+    Ok(all.into_iter().filter(is_chosen).collect())
 }
 
 /// All figures.
@@ -266,6 +271,16 @@ mod tests {
             assert_eq!(listed.len(), count, "{figure}: {listed:?}");
             assert!(listed.iter().all(|(row, why)| row.value > 0.0 && !why.is_empty()));
         }
+    }
+
+    #[test]
+    fn several_figures_are_chosen_by_name_and_a_wrong_name_is_said() {
+        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| name.to_string()).collect() };
+        let found = |of: &[&str]| chosen(figures(), &names(of)).map(|all| all.len());
+        assert_eq!(found(&["herd-4", "herd-3", "herd-4"]).ok(), Some(2));
+        assert_eq!(found(&["herd-4", "all"]).ok(), Some(figures().len()));
+        let failure = found(&["herd-4", "herd-99"]).expect_err("no such figure");
+        assert!(failure.text.contains("`herd-99`"), "{}", failure.text);
     }
 
     #[test]

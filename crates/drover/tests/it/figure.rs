@@ -40,11 +40,12 @@ impl Drop for Folder {
 }
 
 #[test]
-fn one_figure_becomes_values_and_a_drawing() {
+fn figures_become_values_drawings_and_one_report() {
     let folder = Folder::new("figure");
     let done = drover(&[
         "figure",
         "rfp-4",
+        "prism-1",
         "--quick",
         "--jobs",
         "1",
@@ -57,7 +58,13 @@ fn one_figure_becomes_values_and_a_drawing() {
     let header = "series,x,metric,unit,expected,simulated,ratio,in_band,binding_resource";
     assert_eq!(values.lines().next(), Some(header));
     assert_eq!(values.lines().count(), 11);
-    assert!(folder.read("rfp-4.svg").contains("</svg>"));
+    assert!(folder.read("rfp-4.svg").contains("</svg>") && folder.read("prism-1.svg").contains("</svg>"));
+    let report = folder.read("report.html");
+    assert!(report.contains("id=\"rfp-4\"") && report.contains("id=\"prism-1\""));
+    assert!(
+        !report.contains("src=") && !report.contains("href=\"http"),
+        "it needs no other file"
+    );
 }
 
 #[test]

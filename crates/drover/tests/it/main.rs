@@ -27,6 +27,7 @@ mod packaging;
 mod perf;
 mod pool;
 mod pool_gateway;
+mod report;
 mod syscalls;
 mod tls;
 mod users;

@@ -65,6 +65,41 @@ impl Report {
         in_place(sample) && (self.is_quick_enough(sample) || !any_quick())
     }
 
+    /// What a reader should know of the distance between the cores, which virtual machines change; `None` if the samples
+    /// had the placement that was requested, or the machine's cores are its own and stayed where they were.
+    pub fn placement_note(&self) -> Option<String> {
+        if self.counted.wanted_placement.is_some() {
+            return None;
+        }
+        let counted = self.counted_placement()?;
+        let others = self
+            .samples
+            .iter()
+            .filter(|sample| sample.cores.placement != Some(counted));
+        let others = others.count();
+        // Cores that share a cache are what a measurement of a server is mostly about.
+        let wanted = match counted {
+            Placement::Smt => Placement::Smt,
+            _ => Placement::Near,
+        };
+        let advice = format!(
+            "virtual cores move; --placement {wanted}, with one system, waits until they are {wanted}"
+        );
+        match (others, self.run.machine.hypervisor) {
+            (0, _) if counted == Placement::Moved => {
+                Some(format!("the cores moved during every sample: {advice}"))
+            }
+            (0, false) => None,
+            (0, true) => Some(format!(
+                "all samples were {counted}; `drover doctor` or another run may find these cores elsewhere: {advice}"
+            )),
+            (others, _) => Some(format!(
+                "{others} of {} samples were not {counted}, as most were, and do not count: {advice}",
+                self.samples.len()
+            )),
+        }
+    }
+
     /// Placement of the samples that count: the requested one if it occurred, else the most common one.
     pub(crate) fn counted_placement(&self) -> Option<Placement> {
         let places: Vec<Placement> = self.samples.iter().filter_map(|s| s.cores.placement).collect();
@@ -109,6 +144,48 @@ mod tests {
             (1, 10e6)
         );
         assert_eq!(report.wanted_count(), 1);
+    }
+
+    #[test]
+    fn readers_are_told_that_virtual_cores_move() {
+        let note = |samples: &[Placement], is_virtual: bool| {
+            let mut report = Report {
+                samples: samples.iter().map(|placement| sample(1e6, *placement)).collect(),
+                ..Report::default()
+            };
+            report.run.machine.hypervisor = is_virtual;
+            report.placement_note()
+        };
+        let (near, far, moved) = (Placement::Near, Placement::Far, Placement::Moved);
+        assert_eq!(note(&[near, near], false), None);
+        let still = note(&[far, far], true).expect("a note");
+        assert!(
+            still.contains("doctor") && still.contains("--placement near"),
+            "{still}"
+        );
+        let apart = note(&[near, far, near], false).expect("a note");
+        assert!(
+            apart.contains("1 of 3 samples") && apart.contains("--placement near"),
+            "{apart}"
+        );
+        let all = note(&[moved, moved], true).expect("a note");
+        assert!(
+            all.contains("every sample") && all.contains("--placement near"),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn a_requested_placement_needs_no_note() {
+        let report = Report {
+            counted: Counted {
+                wanted_placement: Some(Placement::Near),
+                ..Counted::default()
+            },
+            samples: vec![sample(1e6, Placement::Far)],
+            ..Report::default()
+        };
+        assert_eq!(report.placement_note(), None);
     }
 
     #[test]

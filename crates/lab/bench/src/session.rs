@@ -408,6 +408,8 @@ impl<'a> Stage<'a> {
 
     fn finish(mut self) -> Result<(Report, Latency), Box<dyn Error>> {
         self.report.summarize();
+        let note = self.report.placement_note();
+        self.report.notes.extend(note);
         Ok((self.report, self.latency))
     }
 }

@@ -1,6 +1,7 @@
 //! [`Figure`] and [`Point`]: a published figure, and how each of its points is run.
 
 use crate::micro::{Bench, Outcome};
+use crate::output::trimmed;
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,12 +19,38 @@ pub struct Figure {
     pub x_axis: &'static str,
     /// Label of the y axis, with its unit.
     pub y_axis: &'static str,
-    /// Whether the x axis is logarithmic.
-    pub x_doubles: bool,
+    /// How the values are drawn.
+    pub drawing: Drawing,
     /// Expected shape of the curves, as a phrase that reports print; nothing checks it.
     pub shape: &'static str,
     /// Returns the points of all curves, not yet run. This is cheap; running them is not.
     pub points: fn() -> Vec<Point>,
+}
+
+impl Figure {
+    /// Text of a value of the x axis: the name of the step that it is the index of, or a number.
+    pub fn x_text(&self, x: f64) -> String {
+        let names = match self.drawing {
+            Drawing::Steps(names) | Drawing::Table(names) => names,
+            Drawing::Curves | Drawing::LogCurves => &[],
+        };
+        names
+            .get(x as usize)
+            .map_or_else(|| trimmed(x), |name| name.to_string())
+    }
+}
+
+/// How the values of a figure are drawn.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Drawing {
+    /// Curves over a linear x axis.
+    Curves,
+    /// Curves over a logarithmic x axis.
+    LogCurves,
+    /// Curves over steps with these names; x is the index of one.
+    Steps(&'static [&'static str]),
+    /// A table, as in the source. If there are names, x is the index of one.
+    Table(&'static [&'static str]),
 }
 
 /// Quantity that a point shows: which number of the [`Outcome`] of its run, and in which unit.
@@ -64,6 +91,15 @@ impl Metric {
             Metric::Refetched => "M/s",
             Metric::HostBytes => "B",
             Metric::Named(_, unit) => unit,
+        }
+    }
+
+    /// Name and unit, as labels have them; a unit of counts and fractions is left out.
+    pub fn label(self) -> String {
+        match (self, self.unit()) {
+            (Metric::Refetched, unit) => format!("cache lines fetched again, {unit}"),
+            (_, "1" | "0/1" | "fraction" | "ratio") => self.name().to_string(),
+            (_, unit) => format!("{}, {unit}", self.name()),
         }
     }
 

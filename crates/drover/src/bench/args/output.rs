@@ -12,6 +12,9 @@ pub struct OutputArgs {
     /// Write the latency distribution here, as HDR text
     #[arg(long, value_name = "FILE")]
     pub hdr: Option<PathBuf>,
+    /// Write DIR/report.html: every sample, medians with their spread, rivals beside, the machine; it needs no other file
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
     /// Directory of result files [default: $XDG_STATE_HOME/drover/results, that is ~/.local/state/drover/results]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,

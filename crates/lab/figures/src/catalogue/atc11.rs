@@ -1,7 +1,7 @@
 //! Design Guidelines Fig. 11: datagrams out of one machine, posted singly or in lists of 16. y 0 to 110 Mops.
 
 use super::parts::{alone, outbound};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[A16] Fig. 11a",
     x_axis: "payload, B",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "stairs of 64 B, lists above single posts",
     points,
 };
@@ -24,7 +24,7 @@ pub const ONE_CORE: Figure = Figure {
     source: "[A16] Fig. 11b",
     x_axis: "queue pairs",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "lists on one queue pair no faster than single posts; twice as fast on two",
     points: one_core,
 };

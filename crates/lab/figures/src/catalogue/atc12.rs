@@ -1,7 +1,7 @@
 //! Design Guidelines Fig. 12: verbs into one machine, two generations of cards. x 8 to 250 B, y 0 to 130 Mops.
 
 use super::parts::inbound;
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[A16] Fig. 12",
     x_axis: "payload, B",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "the newer card serves READ as fast as WRITE, to 64 B; then its link is full",
     points,
 };

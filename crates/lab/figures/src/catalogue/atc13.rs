@@ -1,7 +1,7 @@
 //! Design Guidelines Fig. 13: windows of 8 B, waiting for all of each. x 1 to 512 per thread, y 0 to 110 Mops.
 
 use super::parts::outbound;
-use crate::figure::{Figure, Metric, Point};
+use crate::figure::{Drawing, Figure, Metric, Point};
 use crate::micro::{Bench, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
@@ -13,7 +13,7 @@ pub const FIGURE: Figure = Figure {
     source: "[A16] Fig. 13",
     x_axis: "requests per thread and window",
     y_axis: "Mops, or million cache lines per second",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "READ falls once windows exceed the card's cache of work requests, and the card reads cache lines again",
     points,
 };

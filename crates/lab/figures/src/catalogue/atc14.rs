@@ -1,7 +1,7 @@
 //! Design Guidelines Fig. 14: FAA of random counters. x 1 to 4096 counters, y 0 to 60 Mops.
 
 use super::parts::inbound;
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[A16] Fig. 14",
     x_axis: "counters",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "flat on the older card; rising with the counters on the newer one",
     points,
 };

@@ -1,7 +1,7 @@
 //! Design Guidelines Tables 4 and 5: single rates that bound all others.
 
 use super::parts::{inbound, lean_loop, outbound};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const TABLE_4: Figure = Figure {
     source: "[A16] Table 4",
     x_axis: "payload, B",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Table(&[]),
     shape: "READ bound by the card, WRITE by MMIO",
     points: table_4,
 };
@@ -22,9 +22,9 @@ pub const TABLE_5: Figure = Figure {
     name: "atc-t5",
     title: "Datagrams with and without payload",
     source: "[A16] Table 5",
-    x_axis: "0 no payload, 1 some",
+    x_axis: "payload",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Table(&["none", "some"]),
     shape: "a payload costs a third",
     points: table_5,
 };

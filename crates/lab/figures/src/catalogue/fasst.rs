@@ -1,7 +1,7 @@
 //! FaSST Figs. 1 and 2: every machine READs from every other. y Mops per machine.
 
 use super::parts::{alone, lean_loop};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
@@ -13,7 +13,7 @@ pub const FIGURE_1: Figure = Figure {
     source: "[FaSST] Fig. 1",
     x_axis: "payload, B",
     y_axis: "throughput per machine, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "costs of asking and serving add up; the older card falls beyond 232 B",
     points: by_payload,
 };
@@ -26,7 +26,7 @@ pub const FIGURE_2: Figure = Figure {
     source: "[FaSST] Fig. 2",
     x_axis: "emulated machines",
     y_axis: "throughput per machine, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "the older card collapses from 176 queue pairs on, the newer one falls slowly",
     points: by_machines,
 };

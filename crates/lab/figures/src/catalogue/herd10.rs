@@ -1,7 +1,7 @@
 //! HERD Fig. 10: throughput by the size of values, 95 % GETs, on two clusters. x 4 to 1024 B, y 0 to 30 Mops.
 
 use super::{emulations, herd, others};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 
 /// HERD Fig. 10, Apt: throughput of all systems by the size of values.
 pub const FIGURE: Figure = Figure {
@@ -10,7 +10,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 10, Apt",
     x_axis: "value, B",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "HERD stays at 26 Mops as long as a reply needs two lines, then falls by steps; for long values all do alike",
     points: || {
         [
@@ -29,7 +29,7 @@ pub const SUSITNA: Figure = Figure {
     source: "[HERD] Fig. 10, Susitna",
     x_axis: "value, B",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "as on Apt, lower, and HERD best up to 32 B",
     points: || {
         [

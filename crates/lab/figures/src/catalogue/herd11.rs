@@ -2,7 +2,7 @@
 //! us.
 
 use super::{emulations, herd, others};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 
 /// HERD Fig. 11: latency of all systems, by throughput.
 pub const FIGURE: Figure = Figure {
@@ -11,7 +11,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 11",
     x_axis: "throughput, Mops",
     y_axis: "latency, us",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "HERD: 3.3 us with one client, 5 us at 26 Mops; systems with two READs per GET take longer at 10",
     points,
 };

@@ -2,7 +2,7 @@
 //! Mops.
 
 use super::herd;
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::in_cluster::InCluster;
 
 /// HERD Fig. 12: throughput of HERD, by the number of client processes.
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 12",
     x_axis: "client processes",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "flat until the queue pairs of some 260 clients fill the card's cache, then falling, less so with the wider window",
     points,
 };

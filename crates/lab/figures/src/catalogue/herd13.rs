@@ -1,7 +1,7 @@
 //! HERD Fig. 13: throughput by the cores of the server, items of 48 B. x 1 to 7, y 0 to 30 Mops.
 
 use super::{emulations, herd, others};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 
 /// HERD Fig. 13: throughput of all systems, by the cores of the server.
 pub const FIGURE: Figure = Figure {
@@ -10,7 +10,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 13",
     x_axis: "cores",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "6.3 Mops for each core until, at five, the card is busy",
     points,
 };

@@ -2,7 +2,7 @@
 //! Mops.
 
 use super::herd;
-use crate::figure::{Figure, Job, Metric, Point, Work};
+use crate::figure::{Drawing, Figure, Job, Metric, Point, Work};
 use crate::in_cluster::InCluster;
 use drover_simcluster::Popularity;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 14",
     x_axis: "core",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "the busiest core has half as much again as the least busy, whereas the hottest key has 100,000 times the average",
     points,
 };

@@ -1,7 +1,7 @@
 //! HERD Fig. 2: latency of one verb from one client to one server, by payload. x 4 to 1024 B, y 1 to 4 us.
 
 use super::parts::alone;
-use crate::figure::{Figure, Metric, Point};
+use crate::figure::{Drawing, Figure, Metric, Point};
 use crate::micro::{Accesses, Bench, Echo, Verb, Via};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 2",
     x_axis: "payload, B",
     y_axis: "latency, us",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "READ as late as a signaled WRITE; inline earlier while small; half an echo about half a READ",
     points,
 };

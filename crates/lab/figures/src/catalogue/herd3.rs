@@ -1,7 +1,7 @@
 //! HERD Fig. 3: verbs into one machine from many, by payload. x 4 to 1024 B, y 0 to 40 Mops.
 
 use super::parts::{SIZES, inbound};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 3",
     x_axis: "payload, B",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "WRITE flat at 35 Mops to 128 B, READ at 26 to 64 B, all one curve from 512 B on, where the link is full",
     points,
 };

@@ -1,7 +1,7 @@
 //! HERD Fig. 4: verbs out of one machine to many, by payload. x 4 to 256 B, y 0 to 40 Mops.
 
 use super::parts::outbound;
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 4",
     x_axis: "payload, B",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "stairs of 64 B for inline WRITE (first step at 28 B) and SEND (at 60 B); READ flat at 22 Mops",
     points,
 };

@@ -1,7 +1,7 @@
 //! HERD Fig. 6: all to all, 32 B, a random peer per request. x 1 to 16 processes per side, y 0 to 40 Mops.
 
 use super::parts::alone;
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 6",
     x_axis: "server processes = client processes",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "in-bound WRITE and out-bound datagrams stay; out-bound WRITE falls as queue pairs leave the card's cache",
     points,
 };

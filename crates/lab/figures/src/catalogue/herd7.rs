@@ -1,6 +1,6 @@
 //! HERD Fig. 7: echo by WRITE and SEND over UD with random memory accesses per request. x 1 to 5 cores, y 0 to 30 Mops.
 
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Accesses, Bench, Echo, Via};
 use drover_verbs::QpKind;
 
@@ -11,7 +11,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 7",
     x_axis: "cores",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "with prefetching five cores do 26 Mops even with 8 accesses per request; without, a fourth of that",
     points,
 };

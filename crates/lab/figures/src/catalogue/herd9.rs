@@ -1,7 +1,7 @@
 //! HERD Fig. 9: throughput of items of 48 B by the share of PUTs. x 5, 50, 100 %, y 0 to 30 Mops.
 
 use super::{emulations, herd, others};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 
 /// HERD Fig. 9: throughput of all systems, by the share of PUTs.
 pub const FIGURE: Figure = Figure {
@@ -10,7 +10,7 @@ pub const FIGURE: Figure = Figure {
     source: "[HERD] Fig. 9",
     x_axis: "PUTs, %",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "HERD does 26 Mops for any mix; systems with READs do 10 to 17, and more only with more PUTs",
     points,
 };

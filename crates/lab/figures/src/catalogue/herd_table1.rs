@@ -1,6 +1,6 @@
 //! HERD Table 1: verbs supported by each kind of queue pair. x the verb, y whether it is supported.
 
-use crate::figure::{Figure, Metric, Point, Work};
+use crate::figure::{Drawing, Figure, Metric, Point, Work};
 use crate::micro::{Bench, SUPPORTED, Trial, Verb};
 use drover_verbs::QpKind;
 
@@ -9,9 +9,9 @@ pub const FIGURE: Figure = Figure {
     name: "herd-table-1",
     title: "Verbs of each kind of queue pair, tried",
     source: "[HERD] Table 1",
-    x_axis: "0 SEND, 1 WRITE, 2 READ, 3 FAA",
-    y_axis: "1 supported, 0 not",
-    x_doubles: false,
+    x_axis: "verb",
+    y_axis: "supported",
+    drawing: Drawing::Table(&["SEND", "WRITE", "READ", "FAA"]),
     shape: "RC has all, UC all but READ and atomics, UD nothing but SEND",
     points,
 };

@@ -2,20 +2,20 @@
 //! values exist for them; HERD runs as we ship it.
 
 use super::{herd, others};
-use crate::figure::{Figure, Metric, Point, Work};
+use crate::figure::{Drawing, Figure, Metric, Point, Work};
 use crate::in_cluster::InCluster;
 use crate::sockets::Sockets;
 
 /// A figure on the machines of one profile.
 macro_rules! figure {
-    ($name:literal, $profile:literal, $title:literal, $x:literal, $doubles:literal, $shape:literal, $points:ident) => {
+    ($name:literal, $profile:literal, $title:literal, $x:literal, $drawing:expr, $shape:literal, $points:ident) => {
         Figure {
             name: $name,
             title: $title,
             source: "our own",
             x_axis: $x,
             y_axis: "throughput, Mops",
-            x_doubles: $doubles,
+            drawing: $drawing,
             shape: $shape,
             points: || $points($profile),
         }
@@ -29,7 +29,7 @@ pub const BY_VALUE: [Figure; 2] = [
         "apt",
         "Systems by the size of values, 5 % PUTs",
         "value, B",
-        true,
+        Drawing::LogCurves,
         "one reply beats two READs until the link is full; then all do alike",
         by_value
     ),
@@ -38,7 +38,7 @@ pub const BY_VALUE: [Figure; 2] = [
         "cx6",
         "Systems by the size of values, 5 % PUTs, ConnectX-6",
         "value, B",
-        true,
+        Drawing::LogCurves,
         "as on Apt, at a higher level",
         by_value
     ),
@@ -51,7 +51,7 @@ pub const BY_PUTS: [Figure; 2] = [
         "apt",
         "Systems by the share of PUTs, items of 48 B",
         "PUTs, %",
-        false,
+        Drawing::Curves,
         "HERD is not affected; systems with READs are bound by the card until PUTs saturate one core",
         by_puts
     ),
@@ -60,7 +60,7 @@ pub const BY_PUTS: [Figure; 2] = [
         "cx6",
         "Systems by the share of PUTs, items of 48 B, ConnectX-6",
         "PUTs, %",
-        false,
+        Drawing::Curves,
         "as on Apt; the core binds earlier",
         by_puts
     ),
@@ -73,7 +73,7 @@ pub const BY_CORES: [Figure; 2] = [
         "apt",
         "Systems by the cores of the server, items of 48 B, 5 % PUTs",
         "cores",
-        false,
+        Drawing::Curves,
         "HERD needs five; systems with READs need one",
         by_cores
     ),
@@ -82,7 +82,7 @@ pub const BY_CORES: [Figure; 2] = [
         "cx6",
         "Systems by the cores of the server, items of 48 B, 5 % PUTs, ConnectX-6",
         "cores",
-        false,
+        Drawing::Curves,
         "as on Apt; HERD needs more of them to fill the card",
         by_cores
     ),
@@ -95,7 +95,7 @@ pub const SOCKETS_BY_CORES: Figure = Figure {
     source: "our own, a model",
     x_axis: "workers",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "forwarding takes more than half of a worker; reading in place grows with the workers until the connections ask no faster",
     points: sockets_by_cores,
 };

@@ -1,7 +1,7 @@
 //! PRISM Fig. 1: latency of 512 B between two machines on a direct cable of 25 Gb/s. y 0 to 3 us.
 
 use super::parts::alone;
-use crate::figure::{Figure, Metric, Point};
+use crate::figure::{Drawing, Figure, Metric, Point};
 use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[PRISM] Fig. 1",
     x_axis: "payload, B",
     y_axis: "latency, us",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "READ 0.6 us later than WRITE",
     points,
 };

@@ -1,7 +1,7 @@
 //! RFP Figs. 3 to 6: synchronous threads of one process, which share one doorbell. y 0 to 12 Mops.
 
 use super::parts::alone;
-use crate::figure::{Figure, Metric, Point};
+use crate::figure::{Drawing, Figure, Metric, Point};
 use crate::micro::{Bench, Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
@@ -12,7 +12,7 @@ pub const FIGURE_3: Figure = Figure {
     source: "[RFP] Fig. 3",
     x_axis: "server threads",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "in-bound flat at 11.3; out-bound highest with 4 threads, then falling",
     points: by_server_threads,
 };
@@ -24,7 +24,7 @@ pub const FIGURE_4: Figure = Figure {
     source: "[RFP] Fig. 4",
     x_axis: "client threads on 7 machines",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "rises to 28 threads, then falls to a plateau",
     points: by_client_threads,
 };
@@ -36,7 +36,7 @@ pub const FIGURE_5: Figure = Figure {
     source: "[RFP] Fig. 5",
     x_axis: "payload, B",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "flat to 256 B, together where the link is full",
     points: by_payload,
 };
@@ -48,7 +48,7 @@ pub const FIGURE_6: Figure = Figure {
     source: "[RFP] Fig. 6",
     x_axis: "READs per request",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "one over x: the READs themselves stay at 11.3",
     points: by_reads,
 };

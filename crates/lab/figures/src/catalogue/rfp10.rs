@@ -1,7 +1,7 @@
 //! RFP Figs. 10 and 12: threads of clients and of the server. y 0 to 6 Mops.
 
 use super::rfp_systems::{MACHINES, curves};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 
 /// RFP Fig. 10: throughput by the number of client threads.
 pub const FIGURE_10: Figure = Figure {
@@ -10,7 +10,7 @@ pub const FIGURE_10: Figure = Figure {
     source: "[RFP] Fig. 10",
     x_axis: "client threads",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "Jakiro rises to 5.5 at 35 threads, then falls slowly",
     points: by_client_threads,
 };
@@ -22,7 +22,7 @@ pub const FIGURE_12: Figure = Figure {
     source: "[RFP] Fig. 12",
     x_axis: "server threads",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "Jakiro is flat from two threads on; ServerReply is fastest with six, and always slower",
     points: by_server_threads,
 };

@@ -1,7 +1,7 @@
 //! RFP Fig. 13: the distribution of latencies where each system is fastest. x 0 to 1, y 0 to 60 us.
 
 use super::rfp_systems::{PROFILE, SYSTEMS};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 
 /// RFP Fig. 13: time within which a fraction of the operations completes.
 pub const FIGURE: Figure = Figure {
@@ -10,7 +10,7 @@ pub const FIGURE: Figure = Figure {
     source: "[RFP] Fig. 13",
     x_axis: "fraction of operations",
     y_axis: "latency, us",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "nearly all of Jakiro's below 7 us; ServerReply's from 3 to 57 us, Jakiro's beaten in the fastest 15 %",
     points,
 };

@@ -1,7 +1,7 @@
 //! RFP Figs. 17 and 18: sizes of values, and of the first READ. y 0 to 6 Mops.
 
 use super::rfp_systems::{JAKIRO, curves};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::in_cluster::InCluster;
 
 /// RFP Fig. 17: throughput by the size of values, with F = 640.
@@ -11,7 +11,7 @@ pub const FIGURE_17: Figure = Figure {
     source: "[RFP] Fig. 17",
     x_axis: "value, B",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "Jakiro flat to 512 B, then halving with each doubling; all alike from 4 KiB on",
     points: by_value,
 };
@@ -23,7 +23,7 @@ pub const FIGURE_18: Figure = Figure {
     source: "[RFP] Fig. 18",
     x_axis: "value, B",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "each curve falls by a third where values exceed F; a larger F costs small values",
     points: by_first_read,
 };

@@ -1,7 +1,7 @@
 //! RFP Figs. 9, 14 and 15: calls that take the server long.
 
 use super::rfp_systems::{JAKIRO, MANY_CORES, NEVER_SLOW, SERVER_REPLY, SLOW_READS, TUNED};
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::in_cluster::{CLIENT_CPU, InCluster, OF_MODES};
 use drover_kv::FetchChoice;
 
@@ -12,7 +12,7 @@ pub const FIGURE_9: Figure = Figure {
     source: "[RFP] Fig. 9",
     x_axis: "time per call, us",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "fetching falls from 5.5, pushing peaks at 1.8 near 5 us; they meet at 15 us",
     points: fetched_and_pushed,
 };
@@ -24,7 +24,7 @@ pub const FIGURE_14: Figure = Figure {
     source: "[RFP] Fig. 14",
     x_axis: "time per call, us",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "Jakiro is as fast as without changes of modes until 6 us, and from 7 us on as ServerReply",
     points: by_time,
 };
@@ -36,7 +36,7 @@ pub const FIGURE_15: Figure = Figure {
     source: "[RFP] Fig. 15",
     x_axis: "time per call, us",
     y_axis: "share of the clients' cores, %",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "100 % until 6 us; a quarter and less from 7 us on",
     points: by_time_at_clients,
 };

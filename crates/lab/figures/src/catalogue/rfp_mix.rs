@@ -1,7 +1,7 @@
 //! RFP §4.4.3 and Table 3: the share of GETs, and skewed keys.
 
 use super::rfp_systems::{Entry, JAKIRO, SYSTEMS};
-use crate::figure::{Figure, Metric, Point};
+use crate::figure::{Drawing, Figure, Metric, Point};
 use crate::in_cluster::{InCluster, OF_CALLS};
 use drover_simcluster::Popularity;
 
@@ -12,7 +12,7 @@ pub const MIX: Figure = Figure {
     source: "[RFP] section 4.4.3",
     x_axis: "GETs, %",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "Jakiro 5.5 and ServerReply 2.1 Mops, whatever the mix",
     points: by_gets,
 };
@@ -24,7 +24,7 @@ pub const TABLE_3: Figure = Figure {
     source: "[RFP] Table 3",
     x_axis: "PUTs, %",
     y_axis: "as named",
-    x_doubles: false,
+    drawing: Drawing::Table(&[]),
     shape: "about one call in a thousand, with at most 4 to 9 READs",
     points: of_calls,
 };

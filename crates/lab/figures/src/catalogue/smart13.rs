@@ -2,7 +2,7 @@
 
 use super::smart3::{THREADS, batches};
 use crate::cluster::Doorbells;
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Tasks, Verb};
 use drover_rt::TunerOptions;
 
@@ -13,7 +13,7 @@ pub const FIGURE: Figure = Figure {
     source: "[SMART] Fig. 13",
     x_axis: "threads, or requests outstanding per thread",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "each brings a step; throttled stays at the card's limit",
     points,
 };

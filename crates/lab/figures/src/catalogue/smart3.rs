@@ -1,7 +1,7 @@
 //! SMART Fig. 3: 8 B, 8 outstanding per thread, by allocation of doorbells. x 1 to 96 threads, y 0 to 120 Mops.
 
 use crate::cluster::Doorbells;
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Shared, Tasks, Verb};
 
 /// SMART Fig. 3: throughput by threads, queue pairs per thread and allocation of doorbells.
@@ -11,7 +11,7 @@ pub const FIGURE: Figure = Figure {
     source: "[SMART] Fig. 3",
     x_axis: "threads",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "shared queue pairs far below; with shared doorbells highest at 32 threads, then falling; with own ones rising to the card's limit",
     points,
 };

@@ -2,7 +2,7 @@
 
 use super::smart3::batches;
 use crate::cluster::Doorbells;
-use crate::figure::{Figure, Metric, Point};
+use crate::figure::{Drawing, Figure, Metric, Point};
 use crate::micro::{Bench, Verb};
 
 /// SMART Fig. 4: throughput by threads and by requests outstanding per thread.
@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     source: "[SMART] Fig. 4",
     x_axis: "requests outstanding per thread",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "rises with both to the card's limit; beyond 768 outstanding falls, as work requests leave the card's cache",
     points,
 };
@@ -24,7 +24,7 @@ pub const BYTES: Figure = Figure {
     source: "[SMART] section 3.2",
     x_axis: "requests outstanding per thread",
     y_axis: "bytes per request",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "doubles once work requests are fetched again",
     points: bytes,
 };

@@ -3,7 +3,7 @@
 //! is left. Nothing of it is fitted.
 
 use super::smart3::THREADS;
-use crate::figure::{Figure, Metric, Point};
+use crate::figure::{Drawing, Figure, Metric, Point};
 use crate::in_pool::{BY_RETRIES, InPool, Keys, Technique};
 use drover_base::Ns;
 use drover_rt::{Backoff, ConflictOptions};
@@ -15,7 +15,7 @@ pub const FIGURE_5A: Figure = Figure {
     source: "[SMART] Fig. 5a",
     x_axis: "threads",
     y_axis: "throughput, Mops; latency, us",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "throughput highest at 8 threads, then falling; the tail grows with each thread",
     points: points_5a,
 };
@@ -26,7 +26,7 @@ pub const FIGURE_5B: Figure = Figure {
     title: "RACE: updates with more skew; 1e8 keys mapped to 1e5, the popular ones exact",
     source: "[SMART] Fig. 5b",
     x_axis: "exponent of Zipf's distribution",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "flat up to 0.8, then falling",
     points: points_5b,
     ..FIGURE_5A
@@ -39,7 +39,7 @@ pub const FIGURE_7: Figure = Figure {
     source: "[SMART] Fig. 7d to 7f",
     x_axis: "compute machines",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "lookups: both grow, Smart-HT to the limit of the nodes' cards; with updates RACE falls",
     points: points_7,
 };
@@ -51,7 +51,7 @@ pub const FIGURE_8: Figure = Figure {
     source: "[SMART] Fig. 8 and Fig. 7a to 7c",
     x_axis: "threads",
     y_axis: "throughput, Mops",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "own doorbells help lookups, credits many threads, and waits before retries decide where updates are half",
     points: points_8,
 };
@@ -63,7 +63,7 @@ pub const FIGURE_9: Figure = Figure {
     source: "[SMART] Fig. 9",
     x_axis: "pause after each lookup, us",
     y_axis: "throughput, Mops; latency, us",
-    x_doubles: true,
+    drawing: Drawing::LogCurves,
     shape: "Smart-HT has more throughput at less latency, and the same where little is asked for",
     points: points_9,
 };
@@ -75,7 +75,7 @@ pub const FIGURE_14: Figure = Figure {
     source: "[SMART] Fig. 14",
     x_axis: "threads",
     y_axis: "throughput, Mops; attempts",
-    x_doubles: false,
+    drawing: Drawing::Curves,
     shape: "without waits few threads are fastest; with all of it, throughput stays with many",
     points: points_14,
 };

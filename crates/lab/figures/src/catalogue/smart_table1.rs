@@ -8,7 +8,7 @@
 use super::smart3::batches;
 use super::smart13::{FACTOR, throttled};
 use crate::cluster::Doorbells;
-use crate::figure::{Figure, Point};
+use crate::figure::{Drawing, Figure, Point};
 use crate::micro::{Bench, Changes, Tasks, Verb};
 use drover_base::Ns;
 use drover_rt::TunerOptions;
@@ -20,7 +20,7 @@ pub const FIGURE: Figure = Figure {
     source: "[SMART] Table 1",
     x_axis: "time between changes, ms",
     y_axis: "throughput, Mops",
-    x_doubles: true,
+    drawing: Drawing::Table(&[]),
     shape: "throttled near the card's limit whatever the interval, not throttled well below",
     points,
 };

@@ -1,242 +1,250 @@
-//! [`Chart`]: curves over a common x axis, as a drawing. Knows no figure.
+//! [`Chart`]: up to eight curves over a common x axis, as a drawing. Knows no figure.
 
+use super::legend;
+use super::marks::{CURVES_MAX, colour, line, mark};
+use super::scale::{SIZE, Scale, Tick, XAxis, y_text, y_ticks};
+use super::text::{BOLD, END, MIDDLE, escape, label, trimmed, width, wrapped};
 use std::fmt::Write;
 
-const WIDTH: f64 = 860.0;
-const HEIGHT: f64 = 470.0;
-/// Left, right, top, bottom of the plot.
-const PLOT: [f64; 4] = [70.0, 590.0, 46.0, 410.0];
-/// Distinguishable also with colour vision deficiencies.
-const COLOURS: [&str; 8] = [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f7f7f",
-];
+/// Width of a chart: at 400 pixels it is drawn at nearly its own size, so that labels stay readable on a phone.
+pub(super) const WIDTH: f64 = 420.0;
+/// Height between the axes.
+const PLOT_HEIGHT: f64 = 210.0;
+/// Height of a line of text.
+pub(super) const LINE: f64 = 17.0;
+/// Space between the ends of an axis and the first and last values.
+const PAD: f64 = 10.0;
+/// Margin at the sides.
+const MARGIN: f64 = 6.0;
 
 /// What a chart shows.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// Title, one line.
-    pub title: String,
+    /// What the y axis shows, with its unit; stands above the chart.
+    pub y_axis: String,
+    /// Value that the y axis reaches at least, so that several charts have the same.
+    pub y_least: f64,
     /// Label of the x axis, with its unit.
     pub x_axis: String,
-    /// Label of the y axis, with its unit.
-    pub y_axis: String,
-    /// Whether the x axis is logarithmic; then values below 0.5 are drawn at 0.5.
-    pub x_doubles: bool,
+    /// Kind of the x axis.
+    pub x: XAxis,
     /// Text of a value on the x axis.
     pub x_text: fn(f64) -> String,
+    /// What solid lines with filled marks are, and dashed lines with hollow marks.
+    pub meaning: [&'static str; 2],
     /// The curves, in the order of the legend.
     pub curves: Vec<Curve>,
 }
 
-/// One curve: a colour and a line of the legend.
+impl Default for Chart {
+    fn default() -> Chart {
+        Chart {
+            y_axis: String::new(),
+            y_least: 0.0,
+            x_axis: String::new(),
+            x: XAxis::Linear,
+            x_text: trimmed,
+            meaning: ["published", "simulated"],
+            curves: Vec::new(),
+        }
+    }
+}
+
+/// One curve: a colour, a shape of marks and an entry of the legend.
 #[derive(Clone, Default, Debug)]
 pub struct Curve {
     /// Name in the legend.
     pub name: String,
-    /// Text that a pointer on the name shows.
-    pub hint: String,
-    /// Values, a solid line with dots: x and y, x ascending.
-    pub solid: Vec<(f64, f64)>,
-    /// Values to compare with, a dashed line with rings.
-    pub dashed: Vec<(f64, f64)>,
-    /// Vertical bars: x, and the y of both ends.
-    pub bars: Vec<(f64, f64, f64)>,
+    /// Values of the solid line, x ascending.
+    pub solid: Vec<Dot>,
+    /// Values of the dashed line, x ascending.
+    pub dashed: Vec<Dot>,
 }
 
-/// A value of an axis as text: without decimals if it is whole.
-pub fn trimmed(value: f64) -> String {
-    if value.fract() == 0.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value}")
-    }
+/// A value of a curve.
+#[derive(Clone, Default, Debug)]
+pub struct Dot {
+    /// Position on the x axis.
+    pub x: f64,
+    /// Value.
+    pub y: f64,
+    /// Ends of a vertical bar through the value, if it has one.
+    pub range: Option<(f64, f64)>,
+    /// Text that a pointer on the mark shows.
+    pub hint: String,
 }
 
 impl Chart {
-    fn points(&self) -> impl Iterator<Item = (f64, f64)> {
+    fn dots(&self) -> impl Iterator<Item = &Dot> {
         self.curves
             .iter()
-            .flat_map(|curve| curve.solid.iter().chain(&curve.dashed).copied())
+            .flat_map(|curve| curve.solid.iter().chain(&curve.dashed))
     }
 
     /// All positions on the x axis, ascending and distinct.
-    fn ticks(&self) -> Vec<f64> {
-        let mut xs: Vec<f64> = self.points().map(|(x, _)| x).collect();
+    fn xs(&self) -> Vec<f64> {
+        let mut xs: Vec<f64> = self.dots().map(|dot| dot.x).collect();
         xs.sort_by(f64::total_cmp);
         xs.dedup();
         xs
     }
 
-    /// Returns the chart as an SVG document.
-    pub fn svg(&self) -> String {
-        let axes = Axes::of(self);
+    /// Greatest y of a value or bar.
+    pub(super) fn y_max(&self) -> f64 {
+        let highs = self
+            .dots()
+            .map(|dot| dot.range.map_or(dot.y, |(_, high)| high.max(dot.y)));
+        highs.fold(self.y_least, f64::max)
+    }
+
+    /// Returns the chart as an `svg` element with these further attributes, and its height. The legend is not in it.
+    ///
+    /// # Panics
+    /// If there are more than eight curves.
+    pub(super) fn draw(&self, attributes: &str) -> (String, f64) {
+        assert!(self.curves.len() <= CURVES_MAX, "no more than can be told apart");
+        let frame = Frame::of(self);
+        let height = frame.height();
         let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
-             font-size=\"12\"><rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {WIDTH} {height:.0}\" \
+             font-family=\"sans-serif\" font-size=\"{SIZE}\" role=\"img\" aria-label=\"{}\" {attributes}>\n",
+            escape(&format!("{} by {}", self.y_axis, self.x_axis))
         );
-        let _ = writeln!(
-            out,
-            "<text x=\"{}\" y=\"24\" font-size=\"15\">{}</text>",
-            PLOT[0],
-            escape(&self.title)
-        );
-        grid(&mut out, self, &axes);
-        for (number, curve) in self.curves.iter().enumerate() {
-            let colour = COLOURS[number % COLOURS.len()];
-            line(&mut out, &axes, &curve.dashed, colour, true);
-            line(&mut out, &axes, &curve.solid, colour, false);
-            bars(&mut out, &axes, &curve.bars, colour);
-            legend(&mut out, number, curve, colour);
+        frame.axes(&mut out);
+        for (index, curve) in self.curves.iter().enumerate() {
+            line(&mut out, index, &frame.positions(&curve.solid), true);
+            line(&mut out, index, &frame.positions(&curve.dashed), false);
+        }
+        for (index, curve) in self.curves.iter().enumerate() {
+            frame.dots(&mut out, index, &curve.solid, true);
+            frame.dots(&mut out, index, &curve.dashed, false);
         }
         out.push_str("</svg>\n");
-        out
+        (out, height)
+    }
+
+    /// Entries of the legend: the curves, then what kinds of lines mean.
+    pub(super) fn legend(&self) -> Vec<legend::Entry> {
+        let mut entries: Vec<legend::Entry> = self
+            .curves
+            .iter()
+            .enumerate()
+            .map(|(index, curve)| legend::Entry::curve(index, &curve.name))
+            .collect();
+        let has = [
+            self.curves.iter().any(|curve| !curve.solid.is_empty()),
+            self.curves.iter().any(|curve| !curve.dashed.is_empty()),
+        ];
+        for (is_solid, (meaning, has)) in [true, false].into_iter().zip(self.meaning.into_iter().zip(has)) {
+            if has && !meaning.is_empty() {
+                entries.push(legend::Entry::kind(is_solid, meaning));
+            }
+        }
+        entries
     }
 }
 
-/// Maps values to positions in the drawing.
-struct Axes {
-    x: (f64, f64),
-    y_max: f64,
-    doubles: bool,
+/// Where the parts of a chart are.
+struct Frame {
+    above: Vec<String>,
+    below: Vec<String>,
+    x: Scale,
+    x_ticks: Vec<Tick>,
+    y: Scale,
+    y_ticks: Vec<f64>,
+    /// Left, right, top and bottom of the plot.
+    plot: [f64; 4],
 }
 
-impl Axes {
-    fn of(chart: &Chart) -> Axes {
-        let doubles = chart.x_doubles;
-        let place = |x: f64| if doubles { x.max(0.5).log2() } else { x };
-        let xs = chart.points().map(|(x, _)| place(x));
-        let (low, high) = xs.fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x)));
-        let y_max = chart.points().map(|(_, y)| y).fold(0.0, f64::max);
-        Axes {
-            x: if low < high {
-                (low, high)
-            } else {
-                (low - 1.0, low + 1.0)
-            },
-            y_max: step(y_max) * (y_max / step(y_max)).ceil().max(1.0),
-            doubles,
+impl Frame {
+    fn of(chart: &Chart) -> Frame {
+        let y_ticks = y_ticks(chart.y_max());
+        let texts = y_ticks.iter().map(|value| width(&y_text(*value), SIZE));
+        let left = MARGIN + texts.fold(0.0, f64::max) + MARGIN;
+        let xs = chart.xs();
+        let last = xs.last().map_or(0.0, |x| width(&(chart.x_text)(*x), SIZE));
+        let right = WIDTH - MARGIN.max(last / 2.0 + 2.0 - PAD);
+        let above = wrapped(&chart.y_axis, SIZE, WIDTH - 2.0 * MARGIN);
+        let top = above.len() as f64 * LINE + 10.0;
+        let bottom = top + PLOT_HEIGHT;
+        let x = Scale::of_x(&chart.x, &xs, (left + PAD, right - PAD));
+        Frame {
+            above,
+            below: wrapped(&chart.x_axis, SIZE, WIDTH - 2.0 * MARGIN),
+            x_ticks: x.x_ticks(&chart.x, &xs, chart.x_text),
+            x,
+            y: Scale::of_y(y_ticks.last().copied().unwrap_or(1.0), (bottom, top)),
+            y_ticks,
+            plot: [left, right, top, bottom],
         }
     }
 
-    fn x(&self, x: f64) -> f64 {
-        let x = if self.doubles { x.max(0.5).log2() } else { x };
-        PLOT[0] + (x - self.x.0) / (self.x.1 - self.x.0) * (PLOT[1] - PLOT[0])
+    fn lines_of_ticks(&self) -> usize {
+        self.x_ticks
+            .iter()
+            .map(|tick| tick.lines.len())
+            .max()
+            .unwrap_or(1)
     }
 
-    fn y(&self, y: f64) -> f64 {
-        PLOT[3] - y / self.y_max * (PLOT[3] - PLOT[2])
+    fn height(&self) -> f64 {
+        self.plot[3] + (self.lines_of_ticks() + self.below.len()) as f64 * LINE + MARGIN
     }
-}
 
-/// A round tick distance for values up to `max`: about five ticks.
-fn step(max: f64) -> f64 {
-    if max <= 0.0 {
-        return 1.0;
+    fn positions(&self, dots: &[Dot]) -> Vec<(f64, f64)> {
+        dots.iter()
+            .map(|dot| (self.x.position(dot.x), self.y.position(dot.y)))
+            .collect()
     }
-    let rough = max / 5.0;
-    let power = 10f64.powf(rough.log10().floor());
-    [1.0, 2.0, 2.5, 5.0, 10.0]
-        .map(|n| n * power)
-        .into_iter()
-        .find(|s| *s >= rough)
-        .unwrap_or(rough)
-}
 
-/// Text escaped for tags and attributes.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
-fn grid(out: &mut String, chart: &Chart, axes: &Axes) {
-    let step = step(axes.y_max);
-    for n in 0..=(axes.y_max / step + 0.5) as usize {
-        let value = n as f64 * step;
-        let y = axes.y(value);
-        let _ = writeln!(
-            out,
-            "<line x1=\"{}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\
-             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            PLOT[0],
-            PLOT[1],
-            PLOT[0] - 6.0,
-            y + 4.0,
-            trimmed(value)
-        );
-    }
-    let mut last = f64::MIN;
-    for x in chart.ticks() {
-        let place = axes.x(x);
-        if place - last < 26.0 {
-            continue;
+    fn axes(&self, out: &mut String) {
+        let [left, right, top, bottom] = self.plot;
+        for (nth, text) in self.above.iter().enumerate() {
+            label(out, "label-y", BOLD, (MARGIN, 14.0 + nth as f64 * LINE), text);
         }
-        last = place;
-        let _ = writeln!(
-            out,
-            "<line x1=\"{place:.1}\" x2=\"{place:.1}\" y1=\"{}\" y2=\"{}\" stroke=\"#eee\"/>\
-             <text x=\"{place:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            PLOT[2],
-            PLOT[3],
-            PLOT[3] + 16.0,
-            escape(&(chart.x_text)(x))
-        );
+        for &value in &self.y_ticks {
+            let y = self.y.position(value);
+            let _ = writeln!(
+                out,
+                "<line x1=\"{left:.1}\" x2=\"{right:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>"
+            );
+            label(out, "tick-y", END, (left - MARGIN, y + 4.0), &y_text(value));
+        }
+        for tick in &self.x_ticks {
+            let x = tick.position;
+            let _ = writeln!(
+                out,
+                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\" stroke=\"#eee\"/>"
+            );
+            for (nth, text) in tick.lines.iter().enumerate() {
+                label(out, "tick-x", MIDDLE, (x, bottom + LINE * (nth + 1) as f64), text);
+            }
+        }
+        let first = bottom + LINE * (self.lines_of_ticks() + 1) as f64;
+        for (nth, text) in self.below.iter().enumerate() {
+            let at = ((left + right) / 2.0, first + nth as f64 * LINE);
+            label(out, "label-x", MIDDLE, at, text);
+        }
     }
-    let (middle, across) = ((PLOT[0] + PLOT[1]) / 2.0, (PLOT[2] + PLOT[3]) / 2.0);
-    let _ = writeln!(
-        out,
-        "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
-         <text x=\"18\" y=\"{across}\" text-anchor=\"middle\" transform=\"rotate(-90 18 {across})\">{}</text>",
-        PLOT[3] + 38.0,
-        escape(&chart.x_axis),
-        escape(&chart.y_axis)
-    );
-}
 
-fn line(out: &mut String, axes: &Axes, points: &[(f64, f64)], colour: &str, dashed: bool) {
-    let points: Vec<(f64, f64)> = points.iter().map(|(x, y)| (axes.x(*x), axes.y(*y))).collect();
-    let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let dashes = if dashed {
-        " stroke-dasharray=\"5 4\" opacity=\"0.7\""
-    } else {
-        ""
-    };
-    let _ = writeln!(
-        out,
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"{dashes}/>",
-        path.join(" ")
-    );
-    let fill = if dashed { "white" } else { colour };
-    for (x, y) in points {
-        let _ = writeln!(
-            out,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{fill}\" stroke=\"{colour}\"/>"
-        );
+    /// Marks with their bars and hints. An invisible disc makes a mark easier to point at.
+    fn dots(&self, out: &mut String, index: usize, dots: &[Dot], is_filled: bool) {
+        for dot in dots {
+            let (x, y) = (self.x.position(dot.x), self.y.position(dot.y));
+            let _ = write!(out, "<g><title>{}</title>", escape(&dot.hint));
+            if let Some((low, high)) = dot.range {
+                let (low, high) = (self.y.position(low), self.y.position(high));
+                let _ = write!(
+                    out,
+                    "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{low:.1}\" y2=\"{high:.1}\" stroke=\"{}\"/>",
+                    colour(index)
+                );
+            }
+            mark(out, index, (x, y), is_filled);
+            let _ = writeln!(
+                out,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8\" fill-opacity=\"0\"/></g>"
+            );
+        }
     }
-}
-
-fn bars(out: &mut String, axes: &Axes, bars: &[(f64, f64, f64)], colour: &str) {
-    for (x, low, high) in bars {
-        let (x, low, high) = (axes.x(*x), axes.y(*low), axes.y(*high));
-        let _ = writeln!(
-            out,
-            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{low:.1}\" y2=\"{high:.1}\" stroke=\"{colour}\"/>"
-        );
-    }
-}
-
-fn legend(out: &mut String, number: usize, curve: &Curve, colour: &str) {
-    let y = PLOT[2] + 10.0 + 18.0 * number as f64;
-    let x = PLOT[1] + 16.0;
-    let _ = writeln!(
-        out,
-        "<line x1=\"{x}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{colour}\" stroke-width=\"3\"/>\
-         <text x=\"{}\" y=\"{}\"><title>{}</title>{}</text>",
-        x + 18.0,
-        x + 24.0,
-        y + 4.0,
-        escape(&curve.hint),
-        escape(&curve.name)
-    );
 }

@@ -1,9 +1,12 @@
 //! [`html`]: all figures of a run in one self-contained file.
 
-use super::chart::escape;
-use super::{csv, errors, judged, short, svg, table};
+use super::page::{Column, Page, Shown, Table};
+use super::panels::sheet;
+use super::table::{sorted, spread};
+use super::text::{escape, short};
+use super::{errors, judged};
+use crate::figure::Figure;
 use crate::run::{FigureRun, Row};
-use std::fmt::Write;
 
 /// Facts about a run that its report shows.
 #[derive(Clone, Debug, Default)]
@@ -21,171 +24,182 @@ pub struct About {
     pub heldout: Vec<&'static str>,
 }
 
-const STYLE: &str = "body{font-family:sans-serif;max-width:1000px;margin:2em auto;padding:0 1em}\
-table{border-collapse:collapse}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}\
-td:first-child,th:first-child{text-align:left}.miss{color:#b00}pre{font-size:11px;overflow-x:auto}";
-
-/// Returns the report of a run as an HTML document with drawings, tables and CSV of all figures.
+/// Returns the report of a run as an HTML document with the drawings and tables of all figures.
 pub fn html(results: &[FigureRun], about: &About) -> String {
-    let mut out = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>drover: published figures, \
-         simulated</title><style>{STYLE}</style></head><body><h1>Published figures, simulated</h1>\n"
-    );
-    let _ = writeln!(
-        out,
-        "<p>Commit {}, {}. Everything here ran in the simulator; nothing was measured on hardware.</p>",
-        escape(&about.commit),
-        escape(&about.seeds)
-    );
-    profiles(&mut out, about);
+    let mut page = Page::new("Published figures, simulated");
+    page.paragraph(&format!(
+        "Commit {}, {}. Everything here ran in the simulator; nothing was measured on hardware. Solid lines and filled \
+         marks are published values, dashed lines and hollow marks simulated ones. Point at a mark, or see the tables, for \
+         the resource that binds.",
+        about.commit, about.seeds
+    ));
     let (heldout, fitted): (Vec<&FigureRun>, Vec<&FigureRun>) = results
         .iter()
         .partition(|result| about.heldout.contains(&result.figure.name));
-    summary(&mut out, "Calibration rows: what profiles are fitted to", &fitted);
-    summary(&mut out, "Held-out rows: predictions, hits and misses", &heldout);
-    predictions(&mut out, &heldout);
-    results.iter().for_each(|result| figure(&mut out, result));
-    out.push_str("</body></html>\n");
-    out
+    summary(
+        &mut page,
+        "Calibration rows: what profiles are fitted to",
+        &fitted,
+    );
+    summary(&mut page, "Held-out rows: predictions, hits and misses", &heldout);
+    predictions(&mut page, &heldout);
+    profiles(&mut page, about);
+    results.iter().for_each(|result| figure(&mut page, result));
+    page.finish()
 }
 
-fn profiles(out: &mut String, about: &About) {
-    out.push_str("<h2>Profiles</h2><table><tr><th>profile</th><th>hash</th></tr>\n");
+fn profiles(page: &mut Page, about: &About) {
+    page.heading("profiles", "Profiles");
+    let mut table = Table::new(&[Column("profile", Shown::Text), Column("hash", Shown::Text)]);
     for (name, hash) in &about.profiles {
-        let _ = writeln!(
-            out,
-            "<tr><td>{}</td><td><code>{hash}</code></td></tr>",
-            escape(name)
-        );
+        table.row(&[escape(name), format!("<code>{}</code>", escape(hash))], false);
     }
-    out.push_str("</table>\n");
+    page.html(&table.finish());
     if !about.leaks.is_empty() {
-        let leaks = escape(&about.leaks.join("; "));
-        let _ = writeln!(
-            out,
-            "<p>Chosen after a held-out value was seen, so not predictions: {leaks}.</p>"
-        );
+        page.paragraph(&format!(
+            "Chosen after a held-out value was seen, so not predictions: {}.",
+            about.leaks.join("; ")
+        ));
     }
 }
 
-fn summary(out: &mut String, title: &str, results: &[&FigureRun]) {
+/// Columns of the errors of several figures.
+const SUMMARY: [Column; 8] = [
+    Column("figure", Shown::Text),
+    Column("values", Shown::Number),
+    Column("median", Shown::Number),
+    Column("mean", Shown::Wide),
+    Column("max", Shown::Number),
+    Column("within 10 %", Shown::Wide),
+    Column("within 20 %", Shown::Wide),
+    Column("in band", Shown::Number),
+];
+
+fn summary(page: &mut Page, title: &str, results: &[&FigureRun]) {
     if results.is_empty() {
         return;
     }
-    let _ = writeln!(
-        out,
-        "<h2>{title}</h2><table><tr><th>figure</th><th>values</th><th>median</th><th>mean</th><th>max</th>\
-         <th>within 10 %</th><th>within 20 %</th><th>in band</th></tr>"
+    page.heading(
+        if title.starts_with("Held") {
+            "held-out"
+        } else {
+            "calibration"
+        },
+        title,
     );
-    let all: Vec<&Row> = results.iter().flat_map(|result| &result.rows).collect();
-    for result in results {
-        let name = result.figure.name;
-        line(
-            out,
-            &format!("<a href=\"#{name}\">{name}</a>"),
-            result.rows.iter().collect(),
-        );
+    let mut table = Table::new(&SUMMARY);
+    let compared = |result: &&&FigureRun| result.rows.iter().any(|row| row.ratio().is_some());
+    for result in results.iter().filter(compared) {
+        table.row(&summary_of(&link(result.figure.name), result.rows.iter()), false);
     }
-    line(out, "all", all);
-    out.push_str("</table>\n");
+    table.row(
+        &summary_of("all", results.iter().flat_map(|result| &result.rows)),
+        false,
+    );
+    page.html(&table.finish());
 }
 
-fn line(out: &mut String, name: &str, rows: Vec<&Row>) {
+fn link(figure: &str) -> String {
+    format!("<a href=\"#{figure}\">{figure}</a>")
+}
+
+fn summary_of<'a>(name: &str, rows: impl Iterator<Item = &'a Row>) -> [String; 8] {
     let found = errors(rows);
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let _ = writeln!(
-        out,
-        "<tr><td>{name}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-        found.count,
+    [
+        name.to_string(),
+        found.count.to_string(),
         percent(found.median),
         percent(found.mean),
         percent(found.max),
-        found.within_10,
-        found.within_20,
-        found.in_band
-    );
+        found.within_10.to_string(),
+        found.within_20.to_string(),
+        found.in_band.to_string(),
+    ]
 }
 
 /// Every held-out value and its prediction, hit or missed.
-fn predictions(out: &mut String, results: &[&FigureRun]) {
+fn predictions(page: &mut Page, results: &[&FigureRun]) {
     if results.is_empty() {
         return;
     }
-    out.push_str(
-        "<table><tr><th>figure, series, x</th><th>metric</th><th>published</th><th>simulated</th><th>least to \
-         greatest</th><th>ratio</th><th>in band</th><th>binding</th></tr>\n",
-    );
+    let columns = [&[Column("figure", Shown::Text)], &VALUES[..]].concat();
+    let mut table = Table::new(&columns);
     for result in results {
+        let figure = &result.figure;
         for row in result.rows.iter().filter(|row| row.ratio().is_some()) {
-            prediction(out, result.figure.name, row);
+            let cells = [&[link(figure.name)], &cells(figure, row, ["hit", "miss"])[..]].concat();
+            table.row(&cells, row.in_band() == Some(false));
         }
     }
-    out.push_str("</table>\n");
+    page.folded("Every prediction", &table.finish());
 }
 
-fn prediction(out: &mut String, figure: &str, row: &Row) {
-    let (class, band) = match row.in_band() {
-        Some(true) => ("", "hit"),
-        _ => (" class=\"miss\"", "miss"),
-    };
+/// Columns of values.
+const VALUES: [Column; 9] = [
+    Column("series", Shown::Text),
+    Column("x", Shown::Number),
+    Column("metric", Shown::Text),
+    Column("published", Shown::Number),
+    Column("simulated", Shown::Number),
+    Column("spread", Shown::Wide),
+    Column("ratio", Shown::Number),
+    Column("in band", Shown::Text),
+    Column("binding resource", Shown::Text),
+];
+
+fn cells(figure: &Figure, row: &Row, [inside, outside]: [&str; 2]) -> [String; 9] {
     let number = |value: Option<f64>| value.map_or("-".to_string(), short);
-    let _ = writeln!(
-        out,
-        "<tr{class}><td><a href=\"#{figure}\">{figure}</a>, {}, {}</td><td>{}, {}</td><td>{}</td><td>{}</td>\
-         <td>{} to {}</td><td>{:.2}</td><td>{band}</td><td>{}</td></tr>",
+    [
         escape(&row.series),
-        row.x,
-        row.metric.name(),
-        row.metric.unit(),
+        figure.x_text(row.x),
+        escape(&row.metric.label()),
         number(row.expected.as_ref().map(|expected| expected.value)),
         number(row.simulated),
-        short(row.range.0),
-        short(row.range.1),
-        row.ratio().unwrap_or(f64::NAN),
+        spread(row),
+        row.ratio().map_or("-".to_string(), |ratio| format!("{ratio:.2}")),
+        row.in_band()
+            .map_or("", |is_inside| if is_inside { inside } else { outside })
+            .to_string(),
         escape(&row.binding),
-    );
+    ]
 }
 
-fn figure(out: &mut String, result: &FigureRun) {
+fn figure(page: &mut Page, result: &FigureRun) {
     let figure = &result.figure;
-    let _ = writeln!(
-        out,
-        "<h2 id=\"{0}\">{0}: {1}</h2><p>{2}. Expected shape: {3}.</p>\n{4}",
-        figure.name,
-        escape(figure.title),
-        escape(figure.source),
-        escape(figure.shape),
-        svg(result)
-    );
-    let misses: Vec<String> = result
-        .rows
-        .iter()
-        .filter(|row| row.in_band() == Some(false))
-        .map(miss)
-        .collect();
-    let _ = writeln!(out, "<p>{}</p>", errors(&result.rows));
-    if !misses.is_empty() {
-        let _ = writeln!(
-            out,
-            "<p class=\"miss\">Missed: {}.</p>",
-            escape(&misses.join("; "))
-        );
+    page.heading(figure.name, &format!("{}: {}", figure.name, figure.title));
+    page.paragraph(&format!("{}. Expected shape: {}.", figure.source, figure.shape));
+    page.html(&sheet(result).html());
+    let found = errors(&result.rows);
+    if found.count > 0 {
+        page.paragraph(&found.to_string());
     }
-    out.push_str(&judged::html(&result.judgements()));
-    let _ = writeln!(
-        out,
-        "<details><summary>Table</summary><pre>{}</pre></details>\
-         <details><summary>CSV</summary><pre>{}</pre></details>",
-        escape(&table(result)),
-        escape(&csv(result))
-    );
+    let missed = result.rows.iter().filter(|row| row.in_band() == Some(false));
+    let first = result.rows.first().map(|row| row.metric.name());
+    let is_only = result.rows.iter().all(|row| Some(row.metric.name()) == first);
+    let missed: Vec<String> = missed.map(|row| miss(figure, row, is_only)).collect();
+    if !missed.is_empty() {
+        page.warning(&format!("Missed: {}.", missed.join("; ")));
+    }
+    page.html(&judged::html(&result.judgements()));
+    let mut table = Table::new(&VALUES);
+    for row in sorted(result) {
+        table.row(&cells(figure, row, ["in", "miss"]), row.in_band() == Some(false));
+    }
+    page.folded("Values, and the resource that binds", &table.finish());
 }
 
-fn miss(row: &Row) -> String {
+/// A missed value; `is_only`: the figure has no other metrics.
+fn miss(figure: &Figure, row: &Row, is_only: bool) -> String {
+    let metric = if is_only {
+        String::new()
+    } else {
+        format!(", {},", row.metric.name())
+    };
     format!(
-        "{} at {} ({:.2})",
+        "{}{metric} at {} ({:.2})",
         row.series,
-        row.x,
+        figure.x_text(row.x),
         row.ratio().unwrap_or(f64::NAN)
     )
 }

@@ -1,6 +1,7 @@
 //! Judgements of curves as text, CSV and HTML.
 
-use super::chart::escape;
+use super::page::{Column, Shown, Table};
+use super::text::escape;
 use crate::judge::Judgement;
 use std::fmt::Write;
 
@@ -12,6 +13,16 @@ const COLUMNS: [&str; 6] = [
     "simulated",
     "holds",
     "binding_resource",
+];
+
+/// The same, as headings of a page.
+const HEADINGS: [&str; 6] = [
+    "claim",
+    "curves",
+    "published",
+    "simulated",
+    "holds",
+    "binding resource",
 ];
 
 /// Returns the judgements as a text table that ends with the number of claims that hold; without judgements, nothing.
@@ -53,21 +64,11 @@ pub(super) fn html(judgements: &[Judgement]) -> String {
     if judgements.is_empty() {
         return String::new();
     }
-    let line = |tag: &str, row: [&str; 6]| {
-        row.map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)))
-            .concat()
-    };
-    let mut out = format!(
-        "<p>{}.</p><table><tr>{}</tr>\n",
-        summary(judgements),
-        line("th", COLUMNS)
-    );
+    let mut table = Table::new(&HEADINGS.map(|name| Column(name, Shown::Text)));
     for judgement in judgements {
-        let class = if judgement.holds { "" } else { " class=\"miss\"" };
-        let _ = writeln!(out, "<tr{class}>{}</tr>", line("td", cells(judgement)));
+        table.row(&cells(judgement).map(escape), !judgement.holds);
     }
-    out.push_str("</table>\n");
-    out
+    format!("<p>{}.</p>{}", summary(judgements), table.finish())
 }
 
 fn cells(judgement: &Judgement) -> [&str; 6] {

@@ -1,6 +1,7 @@
 //! [`table()`]: the values of a figure as a text table, their [`Errors`], and what is [judged](super::judged) of its curves.
 
-use super::{judged, short};
+use super::judged;
+use super::text::{short, trimmed};
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;
 
@@ -91,7 +92,7 @@ pub fn table(result: &FigureRun) -> String {
             out,
             "{:<width$} {:>8} {metric:>22} {:>10} {:>10} {:>7} {:>7}  {band:<4} {}",
             row.series,
-            row.x,
+            trimmed(row.x),
             number(row.expected.as_ref().map(|expected| expected.value)),
             number(row.simulated),
             spread(row),
@@ -105,7 +106,7 @@ pub fn table(result: &FigureRun) -> String {
 }
 
 /// Distance between the minimum and the maximum over the seeds, relative to the mean.
-fn spread(row: &Row) -> String {
+pub(super) fn spread(row: &Row) -> String {
     let (low, high) = row.range;
     match row.simulated {
         Some(mean) if low < high && mean > 0.0 => format!("{:.1} %", 100.0 * (high - low) / mean),

@@ -54,7 +54,11 @@ fn the_drawing_and_the_report_are_complete_and_escaped() {
     result.figure.title = "a < b & c";
     let drawing = svg(&result);
     assert!(drawing.starts_with("<svg") && drawing.ends_with("</svg>\n"));
-    assert_eq!(drawing.matches("<polyline").count(), 6);
+    assert_eq!(
+        drawing.matches("<polyline").count(),
+        6 + 2,
+        "curves, and lines in the legend"
+    );
     assert!(drawing.contains("a &lt; b &amp; c") && !drawing.contains("NaN"));
     let about = About {
         commit: "abc".to_string(),
@@ -64,9 +68,10 @@ fn the_drawing_and_the_report_are_complete_and_escaped() {
     let report = html(&[result], &about);
     assert!(report.contains("0123") && report.contains("</html>") && !report.contains("http-equiv"));
     assert!(
-        !report.contains("src=") && !report.contains("<script"),
+        !report.contains("src=") && !report.contains("<script") && !report.contains("<link"),
         "it needs no other file"
     );
+    assert!(report.contains("binding: tx 99%"), "pointers show what binds");
 }
 
 #[test]
@@ -80,11 +85,11 @@ fn held_out_values_are_listed_one_by_one_hit_or_missed() {
     };
     let cells = |text: &str, cell: &str| text.matches(cell).count();
     let report = html(&[result.clone()], &about(vec!["rfp-4"]));
-    assert_eq!(cells(&report, "<td>miss</td>"), 1);
-    assert_eq!(cells(&report, "<td>hit</td>"), count - 1);
+    assert_eq!(cells(&report, "\">hit</td>"), count - 1);
+    assert_eq!(cells(&report, "\">miss</td>"), 2, "among predictions and values");
     let fitted = html(&[result], &about(vec![]));
     assert_eq!(
-        cells(&fitted, "<td>hit</td>"),
+        cells(&fitted, "\">hit</td>"),
         0,
         "what is fitted to is no prediction"
     );
@@ -136,5 +141,58 @@ fn judgements_are_in_all_outputs() {
     assert_eq!(
         (judged::text(&[]), judged::html(&[])),
         (String::new(), String::new())
+    );
+}
+
+/// A figure whose values are all 1, simulated and published.
+fn drawn(name: &str) -> String {
+    let mut result = result("herd-6");
+    result.figure = catalogue::all()
+        .into_iter()
+        .find(|figure| figure.name == name)
+        .expect("a figure");
+    let points = (result.figure.points)().into_iter();
+    let rows = points.flat_map(|point| {
+        let row = move |metric: &Metric| Row {
+            series: point.series.clone(),
+            x: point.x,
+            metric: *metric,
+            expected: None,
+            simulated: Some(1.0),
+            range: (1.0, 1.0),
+            binding: "tx 99%".to_string(),
+        };
+        point.metrics.iter().map(row).collect::<Vec<_>>()
+    });
+    result.rows = rows.collect();
+    svg(&result)
+}
+
+#[test]
+fn each_metric_has_a_chart_and_no_chart_more_curves_than_can_be_told_apart() {
+    let latencies = drawn("herd-11");
+    assert_eq!(
+        latencies.matches("class=\"chart\"").count(),
+        8,
+        "4 metrics of 13 systems"
+    );
+    let label = |text: &str| latencies.matches(&format!(">{text} (1 of 2)</text>")).count();
+    assert_eq!((label("throughput, Mops"), label("latency mean, us")), (1, 1));
+    assert!(latencies.contains("dashed, hollow: simulated"));
+    assert!(!latencies.contains("solid, filled"), "nothing is published here");
+}
+
+#[test]
+fn tables_are_drawn_as_tables() {
+    let table = drawn("herd-table-1");
+    assert_eq!(table.matches("class=\"chart\"").count(), 0);
+    assert!(
+        table.contains(">FAA</text>") && table.contains(">yes</text>"),
+        "{table}"
+    );
+    let beside = drawn("herd-14");
+    assert!(
+        beside.contains(">busiest core over least busy (core: 6)</text>"),
+        "a table of one metric among several has its name"
     );
 }

@@ -1,0 +1,26 @@
+//! The report of all figures in Chromium, at the widths of a desk and of a phone: labels are measured, and pictures taken, by
+//! `crates/drover/tests/it/report`. No figure is simulated for it.
+
+use crate::command::{cargo, run_tests, target_dir};
+use crate::setup;
+use crate::steps::{StepResult, Steps};
+
+/// Programs needed here, their packages, and purposes.
+const TOOLS: &[setup::Tool] = &[("chromium", "chromium", "shows the report of figures")];
+
+/// One step; the pictures are in `target/report`.
+pub fn run(steps: &mut Steps) {
+    steps.run("report", || {
+        prepare()?;
+        let mut command = cargo(&["test", "-p", "drover", "--test", "it", "--"]);
+        command
+            .args(["report::", "--include-ignored", "--nocapture"])
+            .env("DROVER_PICTURES", target_dir("report"));
+        run_tests(&mut command)
+    });
+}
+
+/// Installs what the step needs while other builds run.
+pub fn prepare() -> StepResult {
+    setup::install(TOOLS)
+}
