@@ -290,6 +290,10 @@ impl<C: Cpu, S: Sharing> Receiver for Incoming<'_, '_, C, S> {
         self.executor.serve(message, hint, reply);
     }
 
+    fn served(&mut self) {
+        self.executor.publish();
+    }
+
     fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]) {
         self.sockets.fill(pending_reply, reply);
     }
@@ -327,7 +331,7 @@ impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
                 progress = Progress::Busy;
             }
         });
-        if crossed || progress == Progress::Busy {
+        if progress == Progress::Busy {
             // Before the replies leave: a client that has read one finds its command counted.
             executor.publish();
         } else if now >= self.publish_at && executor.publish_changes() {
