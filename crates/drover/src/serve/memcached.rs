@@ -548,7 +548,7 @@ fn limits(settings: &Settings, began_s: u32, items: Items<'_>) -> Limits {
 /// Settings of the sockets for `stats settings`.
 fn sockets_shown(settings: &Settings) -> SocketInfo {
     SocketInfo {
-        tcp_port: settings.sockets.port.value.clamp(0, 65535) as u16,
+        tcp_port: settings.sockets.port.value,
         listen: Some(settings.sockets.listen.value.join(",")),
         unix_socket: path_shown(&settings.sockets.unix_socket.value),
         unix_mask: settings.sockets.unix_mask.value,

@@ -98,6 +98,11 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             };
             at_s = executor.expire_s(Expiry(delay.max(0)));
         }
+        // Relaxed: only shown.
+        executor
+            .server
+            .flushed_s
+            .store(at_s.max(executor.now_s), Ordering::Relaxed);
         self.state = State::Flushing {
             at_s,
             next_core: 0,
