@@ -108,6 +108,23 @@ fn a_watcher_hears_of_every_core() {
 }
 
 #[test]
+fn settings_show_the_port_that_was_asked_for_and_the_last_flush() {
+    let server = Memcached::start("mc-settings", &["-t", "2"]);
+    let setting = |name: &str| {
+        let text = server.ask("stats settings\r\n");
+        let before = format!("STAT {name} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(before.as_str()));
+        value.expect(name).parse::<i64>().expect("a number")
+    };
+    assert_eq!((setting("tcpport"), setting("oldest")), (-1, 0));
+    assert_eq!(setting("watcher_logbuf_size"), 256 << 10);
+    assert_eq!(server.ask("flush_all\r\n"), "OK\r\n");
+    assert!((1..1_000).contains(&setting("oldest")));
+    assert_eq!(server.ask("flush_all 10000\r\n"), "OK\r\n");
+    assert!((10_000..11_000).contains(&setting("oldest")));
+}
+
+#[test]
 fn values_beyond_a_mebibyte_are_there_for_both_kinds_of_clients() {
     let server = Memcached::start("mc-large", &["-t", "2", "-m", "64", "-I", "8m"]);
     let value = "0123456789abcdef".repeat(400_000);
