@@ -2,6 +2,7 @@
 
 use crate::common::memcached::Memcached;
 use crate::common::{Serving, ask_memcached as ask, folder};
+use drover_testkit::certificates::Authority;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -310,6 +311,32 @@ fn watchers_are_counted() {
         }
     }
     panic!("a watcher that reads nothing gets everything");
+}
+
+/// `ssl_new_sessions` is memcached's own suite's to test: it has a client that resumes sessions.
+#[test]
+fn tls_has_counters_of_its_own() {
+    let folder = folder("tls");
+    let identity = Authority::new(&folder).issue("server", "127.0.0.1");
+    let files = format!(
+        "ssl_chain_cert={},ssl_key={}",
+        identity.chain.display(),
+        identity.key.display()
+    );
+    let path = folder.join("s.sock");
+    let socket = path.to_str().expect("text");
+    let server = Memcached::start("counters-tls", &["-Z", "-o", &files, "-s", socket]);
+    // Unix sockets have no TLS.
+    let mut local = UnixStream::connect(&path).expect("it listens");
+    let before = stats_by(&mut local);
+    assert_eq!(number(&before, "ssl_handshake_errors"), 0);
+    assert!((0..1_000).contains(&number(&before, "time_since_server_cert_refresh")));
+    let mut plain = server.connect();
+    plain.write_all(b"version\r\n").expect("sent");
+    let _ = plain.read_to_end(&mut Vec::new()); // it may be reset
+    wait_for(&mut local, "a handshake fails", |stats| {
+        number(stats, "ssl_handshake_errors") == 1
+    });
 }
 
 /// No counter is left out above.
