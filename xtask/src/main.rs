@@ -113,7 +113,7 @@ enum Chore {
     Transcripts,
     /// Hit rates of drover and memcached with the same memory, for the same streams of requests.
     Hitrate(memcached::hitrate::Args),
-    /// Build Debian's newest memcached, to measure against it.
+    /// Build Debian's newest memcached, to measure against it, and hold docs/from-memcached.md against it.
     NewestMemcached,
     /// Installs the tools that the other chores need (Debian packages).
     Setup,

@@ -1,15 +1,22 @@
 //! Real memcached clients, as users install them, against a server; and whether they notice changed answers.
 
+mod doors;
+mod install;
+mod liar;
+mod proxy;
+
 use super::server::{Kind, Server};
-use super::{built_versus, folder, load, versus};
-use crate::command::{self, cargo, root, target_dir};
+use super::{folder, load};
+use crate::command::{self, root};
 use crate::counts::Counts;
-use crate::setup::{self, Tool};
+use crate::setup::Tool;
 use crate::steps::{StepResult, Steps};
-use std::io::BufRead;
+use liar::Liar;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+
+pub use install::prepare;
 
 /// Options.
 #[derive(clap::Args)]
@@ -43,6 +50,7 @@ pub const TOOLS: &[Tool] = &[
         "libmemcached's own test of servers",
     ),
     ("memcslap", "libmemcached-tools", "libmemcached's load generator"),
+    ("nutcracker", "nutcracker", "a proxy before several servers"),
     ("memcached", "memcached", "what the clients are proven with"),
 ];
 
@@ -69,14 +77,33 @@ const ROUNDS: &[Round] = &[
     },
     Round {
         name: "client: Node",
-        command: || {
-            let mut node = Command::new("node");
-            node.arg(root().join("clients/node/round.js"));
-            node.env("NODE_PATH", place("node").join("node_modules"));
-            node
-        },
+        command: || node("round.js"),
         address: joined,
         lies: &["stored", "value", "deleted", "exists"],
+    },
+    Round {
+        name: "client: aiomcache",
+        command: || python("aiomcache_round.py"),
+        address: joined,
+        lies: &["stored", "value", "deleted", "exists", "touched"],
+    },
+    Round {
+        name: "client: emcache",
+        command: || python("emcache_round.py"),
+        address: joined,
+        lies: &["stored", "value", "deleted", "exists", "touched"],
+    },
+    Round {
+        name: "client: libmc",
+        command: || python("libmc_round.py"),
+        address: joined,
+        lies: &["stored", "value", "exists", "touched"],
+    },
+    Round {
+        name: "client: memcache-client",
+        command: || node("memcache_client.js"),
+        address: joined,
+        lies: &["stored", "value", "deleted", "exists", "touched"],
     },
     Round {
         name: "client: Rust",
@@ -122,16 +149,31 @@ pub fn rounds(steps: &mut Steps, args: &Args) {
             round.notices_lies(server.address())
         });
     }
-    steps.run("client: Unix socket, users and TLS", || by_other_doors(args));
+    steps.run("client: Unix socket, users and TLS", || {
+        doors::by_other_doors(args)
+    });
+    steps.run("client: nutcracker before two servers", || {
+        proxy::before_two_servers(args)
+    });
+    steps.run("client: memjs is refused", || refuse_binary(args));
     steps.run("client: memcslap", || load::run(&start(args, FLAGS)?));
 }
 
 fn start(args: &Args, flags: &[&str]) -> Result<Server, String> {
-    Server::start(
-        &Kind::named(&args.server)?,
-        flags,
-        &folder().join("clients-server.txt"),
-    )
+    start_logging(args, flags, "clients-server.txt")
+}
+
+fn start_logging(args: &Args, flags: &[&str], log: &str) -> Result<Server, String> {
+    Server::start(&Kind::named(&args.server)?, flags, &folder().join(log))
+}
+
+/// memjs speaks the binary protocol only, which memcached has and drover has not.
+fn refuse_binary(args: &Args) -> StepResult {
+    if args.server == "memcached" {
+        return Ok(Counts::default());
+    }
+    let server = start(args, FLAGS)?;
+    command::run(limited(&node("binary.js")).arg(server.address().to_string())).map(|_| Counts::ONE)
 }
 
 fn limited(client: &Command) -> Command {
@@ -167,97 +209,6 @@ impl Round {
     }
 }
 
-/// A `versus lie` process; killed by its id when dropped.
-struct Liar {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Liar {
-    fn start(lie: &str, server: SocketAddr) -> Result<Liar, String> {
-        let mut command = built_versus();
-        command.args(["lie", lie, "--server", &server.to_string()]);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|e| e.to_string())?;
-        let mut line = String::new();
-        let said = child
-            .stdout
-            .take()
-            .map(|out| std::io::BufReader::new(out).read_line(&mut line));
-        let mut liar = Liar {
-            child,
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        };
-        liar.address = line
-            .trim()
-            .parse()
-            .map_err(|e| format!("versus lie: {e} {said:?}"))?;
-        Ok(liar)
-    }
-}
-
-impl Drop for Liar {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Runs Python's clients on what they use besides TCP. memcached has one kind of listener at a time, so this is for
-/// drover only.
-fn by_other_doors(args: &Args) -> StepResult {
-    if args.server == "memcached" {
-        return Ok(Counts::default());
-    }
-    let place = |name: &str| folder().join(name).display().to_string();
-    let (socket, users, key, certificate) = (
-        place("clients.sock"),
-        place("users"),
-        place("key.pem"),
-        place("certificate.pem"),
-    );
-    let _ = std::fs::remove_file(&socket);
-    let open = start(args, &["-t", "2", "-s", &socket])?;
-    command::run(limited(&python("round.py")).args([&open.address().to_string(), &socket]))?;
-    drop(open);
-    std::fs::write(&users, "drover:secret\n").map_err(|e| format!("{users}: {e}"))?;
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(&users, private).map_err(|e| format!("{users}: {e}"))?;
-    let mut openssl = Command::new("openssl");
-    openssl.args([
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ]);
-    openssl.args([
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-        "-addext",
-        "subjectAltName=IP:127.0.0.1",
-    ]);
-    openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-    command::run(
-        openssl
-            .args(["-keyout", &key, "-out", &certificate])
-            .stderr(Stdio::null()),
-    )?;
-    let files = format!("ssl_chain_cert={certificate},ssl_key={key}");
-    let closed = start(args, &["-t", "2", "-Y", &users, "-Z", "-o", &files])?;
-    let words = [&closed.address().to_string(), "drover:secret", &certificate];
-    command::run(limited(&python("round.py")).args(words))?;
-    let mut two = Counts::ONE;
-    two.add(Counts::ONE);
-    Ok(two)
-}
-
 fn joined(server: SocketAddr) -> Vec<String> {
     vec![server.to_string()]
 }
@@ -273,51 +224,9 @@ fn python(script: &str) -> Command {
     command
 }
 
-/// Installs all clients from their registries.
-///
-/// # Errors
-/// A client could not be installed; none is skipped silently.
-pub fn prepare() -> StepResult {
-    setup::install(TOOLS)?;
-    versus()?;
-    std::fs::create_dir_all(place("node")).map_err(|e| format!("{}: {e}", place("node").display()))?;
-    install_python()?;
-    let from = root().join("clients/node/package.json");
-    std::fs::copy(&from, place("node").join("package.json"))
-        .map_err(|e| format!("{}: {e}", from.display()))?;
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
-        .arg(place("node"));
-    command::run(&mut npm)?;
-    let mut build = cargo(&["build", "--quiet", "--manifest-path", "clients/rust/Cargo.toml"]);
-    command::run(build.env("CARGO_TARGET_DIR", target_dir("memcached").join("clients/rust")))
-}
-
-/// Makes a virtual environment; Debian has that tool in a separate package.
-fn install_python() -> StepResult {
-    let interpreter = place("python").join("bin/python");
-    if !interpreter.is_file() {
-        let has = Command::new("python3")
-            .args(["-c", "import ensurepip, venv"])
-            .status();
-        let venv = (
-            "venv",
-            "python3-venv",
-            "keeps Python clients apart from the machine's own",
-        );
-        setup::install_where(&[venv], |_| has.as_ref().is_ok_and(|status| status.success()))?;
-        command::run(Command::new("python3").args(["-m", "venv"]).arg(place("python")))?;
-    }
-    let mut pip = Command::new(interpreter);
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--only-binary",
-        ":all:",
-        "-r",
-    ]);
-    command::run(pip.arg(root().join("clients/python/requirements.txt")))
+fn node(script: &str) -> Command {
+    let mut command = Command::new("node");
+    command.arg(root().join("clients/node").join(script));
+    command.env("NODE_PATH", place("node").join("node_modules"));
+    command
 }

@@ -1,22 +1,40 @@
 //! Builds the newest memcached in Debian's archive, for `drover bench --vs memcached=PATH`: the machine's own release
-//! has an older one. It needs no privileges and installs nothing.
+//! has an older one. It needs no privileges and installs nothing. Then the page for users of memcached is held against it.
 
 use super::folder;
 use super::source::{self, Release};
-use crate::command;
+use crate::command::{self, cargo, run_tests};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Builds it and prints its path.
 pub fn run(steps: &mut Steps) {
-    steps.run("newest memcached", build);
+    if steps.run("newest memcached", build) {
+        steps.run(
+            "the page names what the newest memcached has",
+            hold_page_against_it,
+        );
+    }
+}
+
+fn place() -> PathBuf {
+    folder().join("newest")
+}
+
+/// Runs drover's test of `docs/from-memcached.md` with the built memcached and its description of the protocol.
+fn hold_page_against_it() -> StepResult {
+    let source = source::unpacked(&place(), Release::Newest)?;
+    let mut test = cargo(&["test", "-p", "drover", "--test", "it", "--", "from_memcached::"]);
+    test.env("DROVER_MEMCACHED", source.join("memcached"));
+    test.env("DROVER_MEMCACHED_PROTOCOL", source.join("doc/protocol.txt"));
+    run_tests(&mut test)
 }
 
 fn build() -> StepResult {
     crate::setup::install(source::TOOLS)?;
-    let folder = folder().join("newest");
+    let folder = place();
     let place = source::unpacked(&folder, Release::Newest)?;
     let program = place.join("memcached");
     if !program.is_file() {

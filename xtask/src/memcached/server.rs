@@ -133,7 +133,16 @@ impl Server {
         let port = free_port()?;
         let place = ["-l", "127.0.0.1", "-p", &port.to_string()].map(str::to_string);
         let flags = flags.iter().map(ToString::to_string).chain(place);
-        let child = spawn(words.iter().cloned().chain(flags), log)?;
+        Server::start_at(port, words.iter().cloned().chain(flags), log)
+    }
+
+    /// Starts a command that will listen at `port` of 127.0.0.1; its output goes to `log`.
+    pub fn start_at(
+        port: u16,
+        words: impl IntoIterator<Item = String>,
+        log: &Path,
+    ) -> Result<Server, String> {
+        let child = spawn(words, log)?;
         let mut server = Server { child, port };
         server.wait_until_it_listens()?;
         Ok(server)

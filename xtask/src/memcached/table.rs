@@ -92,7 +92,6 @@ pub const TABLE: &[Line] = &[
         (1, 1, "expects exactly memcached's 83 counters; drover reports those it counts"),
         (17, 17, "get_flushed: flush_all forgets at once, so no get finds a flushed item"),
         (20, 21, "lrutail_reflocked, time_in_listen_disabled_us: drover does not count them"),
-        (32, 32, "`stats cachedump` of slab class 1; metadump lists all items"),
         (91, 91, "get_flushed, as above"),
         (103, 103, "lrutail_reflocked, as above"),
         (111, 111, "get_flushed, as above"),

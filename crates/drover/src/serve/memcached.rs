@@ -290,6 +290,10 @@ impl<C: Cpu, S: Sharing> Receiver for Incoming<'_, '_, C, S> {
         self.executor.serve(message, hint, reply);
     }
 
+    fn served(&mut self) {
+        self.executor.publish();
+    }
+
     fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]) {
         self.sockets.fill(pending_reply, reply);
     }
@@ -327,7 +331,7 @@ impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
                 progress = Progress::Busy;
             }
         });
-        if crossed || progress == Progress::Busy {
+        if progress == Progress::Busy {
             // Before the replies leave: a client that has read one finds its command counted.
             executor.publish();
         } else if now >= self.publish_at && executor.publish_changes() {
@@ -545,7 +549,7 @@ fn limits(settings: &Settings, began_s: u32, items: Items<'_>) -> Limits {
 /// Settings of the sockets for `stats settings`.
 fn sockets_shown(settings: &Settings) -> SocketInfo {
     SocketInfo {
-        tcp_port: settings.sockets.port.value.clamp(0, 65535) as u16,
+        tcp_port: settings.sockets.port.value,
         listen: Some(settings.sockets.listen.value.join(",")),
         unix_socket: path_shown(&settings.sockets.unix_socket.value),
         unix_mask: settings.sockets.unix_mask.value,

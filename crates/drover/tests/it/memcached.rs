@@ -1,5 +1,6 @@
 //! `drover serve` answers memcached clients, from the same items that native clients see.
 
+use crate::common::memcached::{Memcached, PATIENCE};
 use crate::common::{Serving, ask_memcached as ask, drover, folder};
 use drover_client::Client;
 use std::collections::BTreeSet;
@@ -7,36 +8,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
-
-/// Longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A server whose port for memcached clients is any free one.
-struct Memcached {
-    serving: Serving,
-    port: u16,
-}
-
-impl Memcached {
-    fn start(name: &str, args: &[&str]) -> Memcached {
-        let serving = Serving::start(name, &[&["-p", "-1"], args].concat());
-        Memcached {
-            port: serving.memcached_port(),
-            serving,
-        }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        stream
-    }
-
-    fn ask(&self, request: &str) -> String {
-        ask(&mut self.connect(), request)
-    }
-}
 
 #[test]
 fn both_kinds_of_clients_see_the_same_items() {
@@ -137,18 +108,20 @@ fn a_watcher_hears_of_every_core() {
 }
 
 #[test]
-fn dumps_list_the_items_of_every_core() {
-    let server = Memcached::start("mc-dump", &["-t", "3"]);
-    let keys: BTreeSet<String> = (0..40).map(|i| format!("k{i}")).collect();
-    for key in &keys {
-        assert_eq!(server.ask(&format!("set {key} 0 0 1\r\nx\r\n")), "STORED\r\n");
-    }
-    for (kind, prefix) in [("metadump", "key="), ("mgdump", "mg ")] {
-        let dump = server.ask(&format!("lru_crawler {kind} all\r\n"));
-        let listed = dump.lines().filter_map(|line| line.strip_prefix(prefix));
-        let listed = listed.filter_map(|line| line.split(' ').next().map(str::to_owned));
-        assert_eq!(listed.collect::<BTreeSet<_>>(), keys, "{dump}");
-    }
+fn settings_show_the_port_that_was_asked_for_and_the_last_flush() {
+    let server = Memcached::start("mc-settings", &["-t", "2"]);
+    let setting = |name: &str| {
+        let text = server.ask("stats settings\r\n");
+        let before = format!("STAT {name} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(before.as_str()));
+        value.expect(name).parse::<i64>().expect("a number")
+    };
+    assert_eq!((setting("tcpport"), setting("oldest")), (-1, 0));
+    assert_eq!(setting("watcher_logbuf_size"), 256 << 10);
+    assert_eq!(server.ask("flush_all\r\n"), "OK\r\n");
+    assert!((1..1_000).contains(&setting("oldest")));
+    assert_eq!(server.ask("flush_all 10000\r\n"), "OK\r\n");
+    assert!((10_000..11_000).contains(&setting("oldest")));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::common::{Serving, drover, folder};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
@@ -110,6 +111,32 @@ fn the_number_of_the_process_stands_in_a_file_while_it_lives() {
     assert!(text.trim().parse::<u32>().is_ok(), "{text}");
     assert_eq!(server.stop(), 0);
     assert!(!file.exists());
+}
+
+/// A folder for pid files is usually root's: the file is written while the process still has root's rights.
+#[test]
+fn the_number_is_written_before_the_rights_go() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let folder = folder("pid-of-user");
+    let (file, socket) = (folder.join("roots").join("drover.pid"), folder.join("s.sock"));
+    let private = std::fs::Permissions::from_mode(0o700);
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("created");
+    std::fs::set_permissions(file.parent().expect("a folder"), private).expect("our folder");
+    let fabric = format!("shm:{}", socket.display());
+    let server = Serving::start_at(&fabric, &["-u", "nobody", "-P", file.to_str().expect("UTF-8")]);
+    let pid = std::fs::read_to_string(&file).expect("it is there");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim())).expect("it lives");
+    let uid = status
+        .lines()
+        .find(|line| line.starts_with("Uid:"))
+        .expect("a line");
+    assert!(!uid.split_whitespace().any(|word| word == "0"), "{uid}");
+    let (status, log) = server.stop_with_log();
+    assert_eq!(status, 0, "{log}");
+    assert!(log.contains("the next start overwrites it"), "{log}");
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! | `m` | as `v`, for several keys: `gather.rs` | all their replies, and where each ends |
 //! | `x` | drop_old (1), the key: its new value was too large | nothing |
 //! | `f` | seconds since the server's start (4) at which to flush all; 0 = now | nothing |
-//! | `d` | kind of dump (1), first bucket (8) | lines of one piece of a dump |
+//! | `d` | kind of dump (1), first hash (8), number of hashes (8), number of the limit (8) | lines of one piece of a dump |
 //!
 //! Numbers are little-endian. The receiving core parses the request again: that costs less than a second format for
 //! every command, and needs no trust.

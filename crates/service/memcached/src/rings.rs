@@ -195,6 +195,9 @@ pub trait Receiver {
     /// Answers another core's request: appends the reply, which may be empty, to `reply`.
     fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output);
 
+    /// Called once when a step has served requests, before any reply leaves: the time to publish what they have counted.
+    fn served(&mut self) {}
+
     /// Handles the reply to a request of this core. The connection that sent it may be gone.
     fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]);
 }
@@ -243,10 +246,17 @@ impl Inbound {
             }
             ring.release();
         }
+        let mut served = false;
         for index in 0..self.peers.len() {
-            busy |= self.serve_peer(index, receiver, reply);
+            served |= self.serve_peer(index, receiver, reply);
         }
-        busy
+        if served {
+            receiver.served();
+        }
+        for peer in &mut self.peers {
+            peer.replies.publish();
+        }
+        busy | served
     }
 
     fn serve_peer(&mut self, index: usize, receiver: &mut impl Receiver, reply: &mut Output) -> bool {
@@ -267,9 +277,7 @@ impl Inbound {
                 peer.answer(pending_reply, reply);
             }
         }
-        let peer = &mut self.peers[index];
-        peer.requests.release();
-        peer.replies.publish();
+        self.peers[index].requests.release();
         busy
     }
 

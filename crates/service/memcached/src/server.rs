@@ -2,6 +2,7 @@
 
 use crate::counters::Board;
 use crate::detail::Detail;
+use crate::dump::limit::LineLimits;
 use crate::in_place::Readers;
 use crate::settings::Settings;
 use crate::watch::Watchers;
@@ -32,6 +33,10 @@ pub struct Server {
     pub(crate) resets: AtomicU32,
     /// Memory for items in bytes: `-m`, or what `cache_memlimit` has set. A core that sees it change limits its partition.
     pub(crate) memory_bytes: AtomicU64,
+    /// Second, as of [`Executor::now_s`](crate::Executor::now_s), at which the last `flush_all` takes effect; 0: there was none.
+    pub(crate) flushed_s: AtomicU32,
+    /// Limits of the dumps under way.
+    pub(crate) line_limits: Arc<LineLimits>,
     /// Access of all cores to the partitions of the others.
     pub(crate) readers: Readers,
 }
@@ -55,6 +60,8 @@ impl Server {
             host,
             detail: Detail::default(),
             resets: AtomicU32::new(0),
+            flushed_s: AtomicU32::new(0),
+            line_limits: Arc::default(),
             readers: Readers::of_cores(core_count),
         }
     }

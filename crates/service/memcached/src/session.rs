@@ -2,12 +2,12 @@
 
 mod batch;
 mod binary;
+mod dumping;
 mod fetching;
 mod general;
 mod login;
 mod under_way;
 
-use crate::dump::Dump;
 use crate::parse::Refused;
 use crate::request::Fetch;
 use crate::watch::{Guest, Presence, Reason, Watchers, Watching};
@@ -18,6 +18,7 @@ use drover_store::{Exclusive, Sharing};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use dumping::Dumping;
 pub(crate) use under_way::UnderWay;
 
 /// Protocol state of one client connection. It holds what must outlast a step: an unfinished multiget, bytes of a
@@ -52,7 +53,7 @@ enum State {
         noreply: bool,
     },
     /// Within a dump of all items.
-    Dumping { core: usize, dump: Dump },
+    Dumping(Dumping),
     /// `watch`: all input is ignored.
     Watching(Watching),
     /// The connection is closing.
@@ -156,7 +157,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         match &mut self.state {
             State::Over => return Step::Wait(rest.len(), Need::Close),
             State::Flushing { .. } => return self.flush_on(executor, output),
-            State::Dumping { .. } => return self.dump_on(executor, output),
+            State::Dumping(_) => return self.dump_on(executor, output),
             State::Watching(_) if output.is_full() => return Step::Wait(rest.len(), Need::OutputSpace),
             State::Watching(watching) => {
                 watching.drain(output);
@@ -186,7 +187,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             }
             State::Idle if *budget == 0 => Step::Wait(0, Need::Turn),
             State::Idle => self.batch(executor, rest, budget, output),
-            State::Over | State::Flushing { .. } | State::Dumping { .. } | State::Watching(_) => Step::On(0),
+            State::Over | State::Flushing { .. } | State::Dumping(_) | State::Watching(_) => Step::On(0),
         }
     }
 }

@@ -63,8 +63,8 @@ impl Default for Settings {
 /// Settings of the sockets. Only `stats` shows them: sockets are the surrounding program's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SocketInfo {
-    /// `-p`: TCP port; 0 = none.
-    pub tcp_port: u16,
+    /// `-p`: TCP port; 0: none, -1: any free one.
+    pub tcp_port: i32,
     /// `-l`: addresses to listen at; `None` is shown as `NULL`.
     pub listen: Option<String>,
     /// `-s`: path of the Unix socket; `None` is shown as `NULL`.

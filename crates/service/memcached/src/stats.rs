@@ -1,11 +1,12 @@
 //! `stats` and its variants, with memcached's names. Every number counts what its name says; numbers that we do not
-//! count are left out, and those of events that cannot happen here (a page moved, a failed allocation) are 0.
+//! count, or that could only be 0 (pages moved, failed allocations), are left out.
 
 use crate::counters::{Counters, Holdings};
-use crate::parse::scan::{Line, number_u32};
-use crate::parse::{BAD_FORMAT, ERROR};
-use crate::{Executor, exec};
+use crate::parse::ERROR;
+use crate::parse::scan::Line;
+use crate::{Executor, Server, exec};
 use drover_base::Cpu;
+use drover_base::sync::Ordering;
 use drover_net::Output;
 use drover_store::Sharing;
 use std::fmt::{Display, Write};
@@ -64,10 +65,6 @@ pub(crate) fn answer<C: Cpu, S: Sharing>(
             detail(executor, words.word(2), output);
             return Ok(());
         }
-        b"cachedump" => {
-            exec::reply(output, cachedump(executor, words));
-            return Ok(());
-        }
         _ => {
             exec::reply(output, ERROR);
             return Ok(());
@@ -114,7 +111,6 @@ fn general<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines)
     lines.add("threads", server.settings.threads);
     lines.add("conn_yields", connections.yields);
     let watched = server.watchers.watched();
-    lines.add("log_worker_dropped", 0);
     lines.add("log_worker_written", watched.lines);
     lines.add("log_watcher_skipped", watched.skipped);
     lines.add("log_watcher_sent", watched.sent);
@@ -129,8 +125,6 @@ fn general<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines)
 fn holdings(held: &Holdings, lines: &mut Lines) {
     lines.add("hash_power_level", held.slots.max(1).ilog2());
     lines.add("hash_bytes", held.slots * 8);
-    lines.add("hash_is_expanding", 0);
-    lines.add("malloc_fails", 0);
     lines.add("bytes", held.bytes);
     lines.add("curr_items", held.curr_items);
     lines.add("total_items", held.total_items);
@@ -152,7 +146,7 @@ fn settings<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines
     lines.add("udpport", 0);
     lines.add("inter", or_null(&settings.sockets.listen));
     lines.add("verbosity", settings.verbosity);
-    lines.add("oldest", 0);
+    lines.add("oldest", oldest(executor.server));
     if settings.gateway.is_none() {
         lines.add("evictions", if settings.items.evictions { "on" } else { "off" });
     }
@@ -186,6 +180,7 @@ fn settings<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines
     lines.add("lru_maintainer_thread", "no");
     lines.add("lru_segmented", "no");
     lines.add("idle_timeout", settings.sockets.idle_timeout_s);
+    lines.add("watcher_logbuf_size", settings.watcher_bytes);
     lines.add("track_sizes", "no");
     lines.add("inline_ascii_response", "no");
     lines.add("watch_enabled", yes_no(settings.commands.watch));
@@ -210,6 +205,16 @@ fn settings<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines
     }
 }
 
+/// Uptime in seconds from which on items are stored that the last `flush_all` has left; 0 if there was none. A flush within
+/// the first second counts as one of the second.
+fn oldest(server: &Server) -> u32 {
+    // Relaxed: shown as it is.
+    match server.flushed_s.load(Ordering::Relaxed) {
+        0 => 0,
+        at_s => at_s.saturating_sub(server.settings.began_s).max(1),
+    }
+}
+
 /// `stats items`: one class holds everything.
 fn items<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines) {
     let (counters, held) = executor.totals();
@@ -220,7 +225,6 @@ fn items<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines) {
     lines.add("items:1:mem_requested", held.bytes);
     lines.add("items:1:evicted", held.evictions);
     lines.add("items:1:outofmemory", counters.store_no_memory);
-    lines.add("items:1:tailrepairs", 0);
     lines.add("items:1:reclaimed", held.reclaimed);
     lines.add("items:1:expired_unfetched", held.expired_unfetched);
     lines.add("items:1:evicted_unfetched", held.evicted_unfetched);
@@ -237,7 +241,6 @@ fn slabs<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines) {
         "1:free_chunks",
         held.limit_maxbytes.saturating_sub(held.bytes) / 8,
     );
-    lines.add("1:free_chunks_end", 0);
     lines.add("1:get_hits", counters.get_hits);
     lines.add("1:cmd_set", counters.cmd_set);
     lines.add("1:delete_hits", counters.delete_hits);
@@ -264,19 +267,4 @@ fn detail<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, what: &[u8], output
         _ => return exec::reply(output, "CLIENT_ERROR usage: stats detail on|off|dump"),
     }
     exec::reply(output, "OK");
-}
-
-/// `stats cachedump <class> <limit>`: obsolete, superseded by metadump. Ours is empty.
-fn cachedump<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, words: &Line<'_>) -> &'static str {
-    if !executor.server.settings.commands.dump {
-        return "CLIENT_ERROR stats cachedump not allowed";
-    }
-    if words.count < 4 {
-        return "CLIENT_ERROR bad command line";
-    }
-    match (number_u32(words.word(2)), number_u32(words.word(3))) {
-        (Some(0..64), Some(_)) => "END",
-        (Some(_), Some(_)) => "CLIENT_ERROR Illegal slab id",
-        _ => BAD_FORMAT,
-    }
 }

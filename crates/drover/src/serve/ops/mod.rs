@@ -38,9 +38,10 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// Binds the admin port, reads the files of users and certificates, becomes the user of `-u` (who then owns the
-    /// files `own`; their group is `group`, if it is given), finds the service manager, and writes the pid file, in this order. Leaves out what `settings` do
-    /// not ask for; the service manager is found by the environment. With `-u` the process must have only one thread.
+    /// Binds the admin port, reads the files of users and certificates, writes the pid file, becomes the user of `-u` (who
+    /// then owns the files `own`; their group is `group`, if it is given), and finds the service manager, in this order.
+    /// Leaves out what `settings` do not ask for; the service manager is found by the environment. With `-u` the process
+    /// must have only one thread.
     ///
     /// # Errors
     /// Any of these fails, except finding the service manager.
@@ -57,6 +58,9 @@ impl Ops {
         if let Some((admin, _)) = &mut admin {
             admin.guard(files.auth.clone());
         }
+        // While still root, too: pid files are usually in a folder of root's.
+        let pid_file = settings.pid_file.value.as_deref();
+        let pid_file = pid_file.map(PidFile::write).transpose()?;
         if let Some(name) = &settings.user.value {
             user::become_user(name, own, group)?;
         }
@@ -64,12 +68,7 @@ impl Ops {
             admin,
             notify: Notify::from_env(),
             files,
-            _pid_file: settings
-                .pid_file
-                .value
-                .as_deref()
-                .map(PidFile::write)
-                .transpose()?,
+            _pid_file: pid_file,
         })
     }
 

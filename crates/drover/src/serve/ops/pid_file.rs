@@ -36,7 +36,11 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::warn!("cannot remove {}: {error}", self.0.display());
+            // After `-u` the folder may be root's alone.
+            tracing::warn!(
+                "cannot remove {}: {error}; the next start overwrites it",
+                self.0.display()
+            );
         }
     }
 }

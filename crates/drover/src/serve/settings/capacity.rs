@@ -40,7 +40,8 @@ flags! {
         |count| format!("--threads {count}: from 1 to {SHARDS_MAX}"),
     );
 
-    /// Largest item; bytes, or with k or m, from 1k to 8m and no more than half of a partition [default: 1m]
+    /// Largest item; bytes, or with k or m, from 1k to 8m, because a value's length has 23 bits, and no more than half of a
+    /// partition [default: 1m]
     #[arg(long = "max-item-size", short = 'I', value_name = "SIZE")]
     max_item_bytes: String as usize = parsed("1m".to_string(), bytes_of).show(|bytes| format!("{bytes} bytes"));
 

@@ -18,7 +18,7 @@ flags! {
     #[switch(long = "disable-flush-all", short = 'F')]
     disable_flush_all: bool = value(false).needs(Memcached);
 
-    /// Refuse to list keys (lru_crawler metadump, mgdump)
+    /// Refuse to list keys (lru_crawler metadump and mgdump, stats cachedump)
     #[switch(long = "disable-dumping", short = 'X')]
     disable_dumping: bool = value(false).needs(Memcached);
 

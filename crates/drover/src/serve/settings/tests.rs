@@ -125,7 +125,7 @@ fn values_out_of_range_are_refused() {
         ),
         (
             ["-I", "1g"],
-            "--max-item-size 1g: expected bytes, or a number with k or m, from 1k to 8m",
+            "--max-item-size 1g: expected bytes, or a number with k or m, from 1k to 8m: the length of a value has 23 bits",
         ),
         (
             ["--cores", "9"],

@@ -33,7 +33,10 @@ pub(crate) fn bytes_of(text: String) -> Result<usize, Failure> {
         Some(bytes) if ITEM_BYTES.contains(&bytes) => Ok(bytes),
         _ => Err(Failure::new(
             exit::USAGE,
-            format!("--max-item-size {text}: expected bytes, or a number with k or m, from 1k to 8m"),
+            format!(
+                "--max-item-size {text}: expected bytes, or a number with k or m, from 1k to 8m: the length of a value has \
+                 23 bits"
+            ),
         )),
     }
 }

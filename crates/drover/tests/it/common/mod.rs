@@ -1,5 +1,7 @@
 //! A server process that ends with the test, and the binary as a function.
 
+pub mod memcached;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::panic::Location;

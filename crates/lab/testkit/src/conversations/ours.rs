@@ -121,10 +121,22 @@ pub const OURS: &[Case] = &[
                 "STORED|key=a%25b exp=1700000200 la=1700000000 cas=1 fetch=no cls=1 size=32\nEND|",
             ),
             ("lru_crawler mgdump 1|", "mg a%b|EN|"),
+            ("lru_crawler metadump 2,3|lru_crawler mgdump 2|", "END|EN|"),
+            (
+                "set c 0 0 3|xyz|stats cachedump 1 0 0|delete c|",
+                "STORED|ITEM a%b [1 b; 1700000200 s]|ITEM c [3 b; 0 s]|END|DELETED|",
+            ),
+            ("stats cachedump 0 0|stats cachedump 63 5|", "END|END|"),
+            (
+                "stats cachedump 64 0|stats cachedump 1|stats cachedump 1 x|",
+                "CLIENT_ERROR Illegal slab id|CLIENT_ERROR bad command line|CLIENT_ERROR bad command line format|",
+            ),
             (
                 "ms AAEC 1 b|x|delete a%b|lru_crawler mgdump hash|",
                 "HD|DELETED|mg AAEC b|EN|",
             ),
+            // A key that a line could not show.
+            ("stats cachedump 1 0|", "END|"),
             ("lru_crawler metadump x|", "BADCLASS invalid class id|"),
         ],
     ),

@@ -1,7 +1,6 @@
 //! Commands without a key.
 
 use super::{Broadcast, Session, State, Step};
-use crate::dump::{Dump, Kind};
 use crate::parse::scan::{self, Line, Words};
 use crate::parse::{BAD_FORMAT, ERROR};
 use crate::request::Expiry;
@@ -38,6 +37,10 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                 self.state = State::Over;
                 return Ok(());
             }
+            b"stats" if words.word(1) == b"cachedump" => match self.cachedump(executor, &words) {
+                Some(reply) => reply,
+                None => return Ok(()),
+            },
             b"stats" => return stats::answer(executor, &words, output).map_err(|_| Need::Replies),
             // A gateway's system may flush before it executes what this connection has asked for.
             b"flush_all" if executor.server.settings.gateway.is_some() && output.has_holes() => {
@@ -95,6 +98,11 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             };
             at_s = executor.expire_s(Expiry(delay.max(0)));
         }
+        // Relaxed: only shown.
+        executor
+            .server
+            .flushed_s
+            .store(at_s.max(executor.now_s), Ordering::Relaxed);
         self.state = State::Flushing {
             at_s,
             next_core: 0,
@@ -128,67 +136,6 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         if !noreply {
             exec::reply(output, OK);
         }
-        self.state = State::Idle;
-        Step::On(0)
-    }
-
-    /// `lru_crawler`: there is no crawler, but its commands work; expired items are reclaimed anyway.
-    fn crawler(&mut self, executor: &mut Executor<'_, C, S>, words: &Line<'_>) -> Option<&'static str> {
-        let argument = words.word(2);
-        Some(match (words.word(1), words.count) {
-            (b"enable" | b"disable", 2) => OK,
-            (b"crawl", 3) if is_class_list(argument) => OK,
-            (b"tocrawl", 3) => scan::number_u32(argument).map_or(BAD_FORMAT, |_| OK),
-            (b"sleep", 3) => match scan::number_u32(argument) {
-                None => BAD_FORMAT,
-                Some(1_000_001..) => "CLIENT_ERROR sleep must be one second or less",
-                Some(_) => OK,
-            },
-            (b"metadump", 3) if !executor.server.settings.commands.dump => "ERROR metadump not allowed",
-            (b"mgdump", 3) if !executor.server.settings.commands.dump => "ERROR mgdump not allowed",
-            (kind @ (b"metadump" | b"mgdump"), 3) if is_class_list(argument) => {
-                let kind = if kind == b"mgdump" { Kind::Keys } else { Kind::Meta };
-                let dump = Dump::new(kind);
-                self.state = State::Dumping { core: 0, dump };
-                return None;
-            }
-            (b"crawl" | b"metadump" | b"mgdump", 3) => "BADCLASS invalid class id",
-            _ => ERROR,
-        })
-    }
-
-    /// Continues a dump, piece by piece and core by core, while there is space. A piece of this core ends the turn:
-    /// many buckets may hold few items, which fill no output.
-    pub(super) fn dump_on(&mut self, executor: &mut Executor<'_, C, S>, output: &mut Output) -> Step {
-        let State::Dumping { core, dump } = &mut self.state else {
-            return Step::On(0);
-        };
-        while *core < executor.router.core_count() {
-            if output.is_full() {
-                return Step::Wait(0, Need::OutputSpace);
-            }
-            let is_own = *core == executor.router.own();
-            if is_own {
-                dump.write(executor, output);
-            } else {
-                // One piece at a time: pieces on other cores are not yet in any output, so no limit bounds them.
-                if output.has_holes() {
-                    return Step::Wait(0, Need::Replies);
-                }
-                let pieces = [&forward::head(KeyHash::default(), b'd', 0)[..], &dump.to_bytes()];
-                if executor.send_pieces(*core, &pieces, output).is_err() {
-                    return Step::Wait(0, Need::Route);
-                }
-            }
-            match dump.next(executor.server.settings.bucket_count) {
-                Some(next) => *dump = next,
-                None => (*core, *dump) = (*core + 1, Dump::new(dump.kind)),
-            }
-            if is_own {
-                return Step::Wait(0, Need::Turn);
-            }
-        }
-        exec::reply(output, dump.end());
         self.state = State::Idle;
         Step::On(0)
     }
@@ -300,10 +247,4 @@ fn slabs(words: &Line<'_>) -> &'static str {
         },
         _ => ERROR,
     }
-}
-
-/// `all`, `hash`, or a comma-separated list of class numbers (ours is 1).
-fn is_class_list(list: &[u8]) -> bool {
-    let class = |class: &[u8]| scan::number_u32(class).is_some_and(|class| (1..64).contains(&class));
-    matches!(list, b"all" | b"hash") || list.split(|&byte| byte == b',').all(class)
 }

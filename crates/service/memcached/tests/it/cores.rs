@@ -11,7 +11,7 @@ use drover_net::{Need, Output, PendingReply, Protocol};
 use drover_store::{Exclusive, Hint, Mode, Partition, PartitionOptions, SharedReads, Sharing};
 use drover_testkit::seeds::Seeds;
 use proptest::prelude::*;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 const CORES: usize = 3;
 
@@ -246,6 +246,30 @@ fn a_flush_and_dumps_and_stats_are_about_all_cores() {
     assert_eq!(cores.told(2, b"stats reset\r\n"), b"RESET\r\n");
     let stats = String::from_utf8(cores.told(0, b"stats\r\n")).expect("text");
     assert!(stats.contains("STAT cmd_set 0\r\n"), "{stats}");
+}
+
+#[test]
+fn a_list_with_a_limit_has_so_many_items_of_all_cores() {
+    let mut cores = Cores::<Exclusive>::new(2);
+    let sets: String = (0..50)
+        .map(|i| format!("set key{i} 0 0 1 noreply\r\nx\r\n"))
+        .collect();
+    assert_eq!(cores.told(0, sets.as_bytes()), b"");
+    for (core, limit, want) in [
+        (0, 1, 1),
+        (1, 20, 20),
+        (2, 49, 49),
+        (0, 50, 50),
+        (1, 60, 50),
+        (2, 0, 50),
+    ] {
+        let request = format!("stats cachedump 1 {limit}\r\n");
+        let list = String::from_utf8(cores.told(core, request.as_bytes())).expect("text");
+        let keys: BTreeSet<&str> = list.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+        assert_eq!(keys.len(), want, "{list}");
+        assert_eq!(list.matches("ITEM key").count(), want, "{list}");
+        assert!(list.ends_with("END\r\n"), "{list}");
+    }
 }
 
 #[test]
