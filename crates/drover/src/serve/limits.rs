@@ -13,13 +13,14 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 /// There is less memory than `-m`, or less space for the memory file; the limit on locked memory is too low, or too few huge
 /// pages are free. The text says how to change that.
 pub fn check(settings: &Settings) -> Result<(), Failure> {
-    machine_memory::check(settings)?;
     let wanted_mib = settings.capacity.memory_mib.value;
     if settings.memory.lock_memory.value {
         memlock::check_items(settings)?;
     }
     if settings.memory.large_pages.value {
         check_huge_pages(wanted_mib.saturating_mul(1 << 20), free_huge_bytes())?;
+    } else {
+        machine_memory::check(settings)?;
     }
     if let Some(path) = &settings.memory.memory_file.value {
         file_space::check(path, wanted_mib, settings.capacity.threads.value)?;
