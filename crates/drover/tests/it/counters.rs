@@ -254,8 +254,8 @@ fn idle_connections_that_are_closed_are_counted() {
         connection.read_to_string(&mut text).ok()?;
         let kicks = text
             .lines()
-            .find_map(|line| line.strip_prefix("STAT idle_kicks "))?;
-        kicks.parse::<u64>().ok()
+            .find_map(|line| line.strip_prefix("STAT ")?.strip_prefix("idle_kicks"))?;
+        kicks.trim().parse::<u64>().ok()
     };
     let idle = connect();
     let kicked = (0..ROUNDS_MAX).any(|_| look().is_some_and(|kicks| kicks > 0));
