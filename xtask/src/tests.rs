@@ -2,7 +2,7 @@
 
 use crate::command::{self, cargo, has, root, run_tests, target_dir};
 use crate::counts::Counts;
-use crate::steps::Steps;
+use crate::steps::{StepResult, Steps};
 use crate::systems;
 
 /// Options of the kill campaign.
@@ -83,6 +83,24 @@ fn workspace_tests() -> std::process::Command {
             "--tests",
             "--no-fail-fast",
         ])
+    }
+}
+
+/// Runs the tests that `filter` names, ignored ones, too, in this environment. The selection is that of the workspace's tests, so
+/// that nothing is compiled again.
+///
+/// # Errors
+/// No test has this name.
+pub fn chosen(filter: &str, environment: &[(&str, &std::ffi::OsStr)]) -> StepResult {
+    let mut command = cargo(&["nextest", "run", "--workspace", "--lib", "--bins", "--tests"]);
+    command.args(["--run-ignored", "all", "-E", filter]);
+    command.envs(environment.iter().copied());
+    match run_tests(&mut command)? {
+        Counts {
+            passed: 0, failed: 0, ..
+        } => Err("no test ran".to_owned()),
+        // All others were left out, not skipped.
+        counts => Ok(Counts { skipped: 0, ..counts }),
     }
 }
 

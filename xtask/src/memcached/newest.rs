@@ -3,9 +3,10 @@
 
 use super::folder;
 use super::source::{self, Release};
-use crate::command::{self, cargo, run_tests};
+use crate::command;
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};
+use crate::tests;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,10 +27,12 @@ fn place() -> PathBuf {
 /// Runs drover's test of `docs/from-memcached.md` with the built memcached and its description of the protocol.
 fn hold_page_against_it() -> StepResult {
     let source = source::unpacked(&place(), Release::Newest)?;
-    let mut test = cargo(&["test", "-p", "drover", "--test", "it", "--", "from_memcached::"]);
-    test.env("DROVER_MEMCACHED", source.join("memcached"));
-    test.env("DROVER_MEMCACHED_PROTOCOL", source.join("doc/protocol.txt"));
-    run_tests(&mut test)
+    let (program, protocol) = (source.join("memcached"), source.join("doc/protocol.txt"));
+    let environment = [
+        ("DROVER_MEMCACHED", program.as_os_str()),
+        ("DROVER_MEMCACHED_PROTOCOL", protocol.as_os_str()),
+    ];
+    tests::chosen("package(drover) & test(/^from_memcached::/)", &environment)
 }
 
 fn build() -> StepResult {

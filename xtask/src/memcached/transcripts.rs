@@ -2,33 +2,18 @@
 
 use super::folder;
 use super::server::{Kind, Server};
-use crate::command::{cargo, run_tests};
-use crate::counts::Counts;
 use crate::steps::Work;
+use crate::tests;
 
-/// One test, which is ignored where no memcached runs. The selection is that of the workspace's tests, so that nothing is
-/// compiled again.
+/// One test, which is ignored where no memcached runs.
 pub fn work() -> Work<'static> {
     let run = || {
         crate::setup::install(super::source::TOOLS)?;
         let log = folder().join("transcripts-memcached.txt");
         let server = Server::start(&Kind::Memcached, &[], &log)?;
-        let mut command = cargo(&["nextest", "run", "--workspace", "--lib", "--bins", "--tests"]);
-        command
-            .args([
-                "--run-ignored",
-                "only",
-                "-E",
-                "test(=transcripts::memcached_says_the_same)",
-            ])
-            .env("DROVER_MEMCACHED", server.address().to_string());
-        let counts = run_tests(&mut command)?;
-        match (counts.passed, counts.failed) {
-            // All others were left out, not skipped.
-            (1, 0) => Ok(Counts { skipped: 0, ..counts }),
-            (0, 0) => Err("no test ran".to_string()),
-            _ => Ok(counts),
-        }
+        let address = server.address().to_string();
+        let environment = [("DROVER_MEMCACHED", address.as_ref())];
+        tests::chosen("test(=transcripts::memcached_says_the_same)", &environment)
     };
     ("transcripts".to_string(), Box::new(run))
 }
