@@ -65,7 +65,7 @@ fn too_small(path: &Path, free_mib: u64, wanted_mib: u64, part_count: usize) -> 
     let mount = Mount::of(path);
     let step = match most(free_mib, part_count as u64) {
         0 => "free space there".to_owned(),
-        most => format!("-m {most} at most"),
+        most => format!("-m {most} (memory-limit) at most"),
     };
     let text = format!(
         "-e {}: device {}, mounted at {}, has {free_mib} MiB free, and -m is {wanted_mib}: {step}, or name a file elsewhere",
