@@ -35,6 +35,19 @@ class Server:
                 time.sleep(0.05)
         raise AssertionError("the server does not answer")
 
+    def halt(self):
+        """Has it stand still, and waits until it does: it answers nothing until `resume`."""
+        self.process.send_signal(signal.SIGSTOP)
+        while True:
+            with open(f"/proc/{self.process.pid}/stat") as stat:
+                if stat.read().rsplit(")", 1)[1].split()[0] == "T":
+                    return
+            time.sleep(0.001)
+
+    def resume(self):
+        """Has it go on."""
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self):
         """Has it end, and waits."""
         self.process.send_signal(signal.SIGTERM)

@@ -1,8 +1,6 @@
 """The client for asyncio."""
 
 import asyncio
-import os
-import signal
 
 import drover_kv
 import pytest
@@ -116,14 +114,14 @@ def test_who_does_not_connect():
 def test_the_loop_goes_on_while_operations_wait(run, server):
     async def work(client):
         await client.set("k", b"v")
-        os.kill(server.process.pid, signal.SIGSTOP)
+        server.halt()
         waiting = asyncio.ensure_future(client.get("k"))
         steps = 0
         while steps < 100:
             await asyncio.sleep(0.001)
             steps += 1
         assert not waiting.done()
-        os.kill(server.process.pid, signal.SIGCONT)
+        server.resume()
         assert await waiting == b"v"
 
     run(work)
@@ -146,11 +144,11 @@ def test_cancelled_operations(run):
 def test_closing_with_operations_under_way(addr, server):
     async def main():
         client = await AsyncClient.connect(addr, timeout=60)
-        os.kill(server.process.pid, signal.SIGSTOP)
+        server.halt()
         waiting = [asyncio.ensure_future(client.get("k")) for _ in range(5)]
         await asyncio.sleep(0.01)
         await client.close()
-        os.kill(server.process.pid, signal.SIGCONT)
+        server.resume()
         answers = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(answer, drover_kv.Closed) for answer in answers), answers
         with pytest.raises(drover_kv.Closed):

@@ -53,7 +53,7 @@ def test_other_threads_go_on_while_one_waits(server):
     done = threading.Event()
 
     def wait():
-        os.kill(server.process.pid, signal.SIGSTOP)
+        server.halt()
         try:
             client.get("k")
         except drover_kv.ServerError:
@@ -66,8 +66,8 @@ def test_other_threads_go_on_while_one_waits(server):
     while not done.wait(0.001):
         steps += 1
         if steps == 200:
-            os.kill(server.process.pid, signal.SIGCONT)
-    os.kill(server.process.pid, signal.SIGCONT)
+            server.resume()
+    server.resume()
     thread.join()
     assert steps >= 200
 
@@ -95,15 +95,16 @@ def test_a_handler_of_signals_may_use_the_client(server, key):
     found = []
 
     def handle(*_):
-        os.kill(server.process.pid, signal.SIGCONT)
+        server.resume()
         found.append(client.get("k"))
 
     old = signal.signal(signal.SIGALRM, handle)
-    os.kill(server.process.pid, signal.SIGSTOP)
+    server.halt()
     signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
         assert client.get("k") == b"v"
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
     assert found == [b"v"]
 
@@ -111,7 +112,7 @@ def test_a_handler_of_signals_may_use_the_client(server, key):
 def test_ctrl_c_interrupts(server):
     client = drover_kv.Client(server.addr, timeout=60)
     client.set("k", b"v")
-    os.kill(server.process.pid, signal.SIGSTOP)
+    server.halt()
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     try:
@@ -119,7 +120,7 @@ def test_ctrl_c_interrupts(server):
             client.get("k")
     finally:
         timer.join()
-        os.kill(server.process.pid, signal.SIGCONT)
+        server.resume()
     # The answer that nobody waited for is not taken for another one's.
     client.set("other", b"w")
     assert client.get("other") == b"w"
@@ -154,7 +155,7 @@ def test_the_interpreter_ends_with_operations_under_way(server):
     try:
         assert child.wait(timeout=60) == 0
     finally:
-        os.kill(server.process.pid, signal.SIGCONT)
+        server.resume()
 
 
 def test_many_clients_leave_nothing(addr):

@@ -29,7 +29,7 @@ fn start(servers: &[SocketAddr]) -> Result<Server, String> {
         .collect();
     let settings = folder().join("nutcracker.yml");
     let text = format!(
-        "drover:\n  listen: 127.0.0.1:{port}\n  hash: fnv1a_64\n  distribution: ketama\n  timeout: 10000\n  servers:\n{listed}"
+        "drover:\n  listen: 127.0.0.1:{port}\n  hash: md5\n  distribution: ketama\n  timeout: 10000\n  servers:\n{listed}"
     );
     std::fs::write(&settings, text).map_err(|e| format!("{}: {e}", settings.display()))?;
     let words = [
