@@ -49,7 +49,8 @@ fn wheel() -> Result<PathBuf, String> {
     let mut maturin = Command::new(place("bin/maturin"));
     maturin
         .current_dir(folder())
-        .env("CARGO_TARGET_DIR", target_dir(""))
+        // maturin tells build scripts other things than cargo does, so in the folder of the other builds all would be built again.
+        .env("CARGO_TARGET_DIR", place("build"))
         .args(["build", "--quiet", "--profile", "dev", "--out"])
         .arg(&wheels);
     command::run(&mut maturin)?;
