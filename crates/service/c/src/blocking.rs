@@ -143,7 +143,7 @@ unsafe fn find<'a>(
 ) -> drover_status {
     let find = || {
         // SAFETY: the caller keeps what is required of each.
-        let place = unsafe { foreign::place("item", item) }?;
+        let place = unsafe { foreign::output("item", item) }?;
         // SAFETY: as above.
         let key = unsafe { foreign::bytes("key", key, key_bytes) }?;
         // SAFETY: as above.

@@ -55,7 +55,7 @@ impl Default for drover_options {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn drover_options_init(options: *mut drover_options) -> drover_status {
     // SAFETY: the caller keeps what is required.
-    match unsafe { foreign::place("options", options) } {
+    match unsafe { foreign::output("options", options) } {
         Ok(place) => {
             place.set(drover_options::default());
             DROVER_OK
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn drover_connect(
 ) -> drover_status {
     let connect = || {
         // SAFETY: the caller keeps what is required of each.
-        let place = unsafe { foreign::place("client", client) }?;
+        let place = unsafe { foreign::output("client", client) }?;
         // SAFETY: as above.
         let address = unsafe { foreign::text("address", address) }?;
         let address = address.ok_or_else(|| DROVER_INVALID.because("address: a null pointer"))?;

@@ -56,19 +56,19 @@ pub unsafe fn given<'a, T>(what: &str, start: *const T) -> Result<&'a T, drover_
 ///
 /// # Safety
 /// `start` is null, or points to memory for a `T` that nobody else uses during `'a`.
-pub unsafe fn place<'a, T>(what: &str, start: *mut T) -> Result<Place<'a, T>, drover_status> {
+pub unsafe fn output<'a, T>(what: &str, start: *mut T) -> Result<Output<'a, T>, drover_status> {
     if start.is_null() {
         return Err(is_null(what));
     }
     // SAFETY: not null, and the caller keeps that the memory is for a `T`; `MaybeUninit` may be anything.
-    Ok(Place(unsafe { &mut *start.cast() }))
+    Ok(Output(unsafe { &mut *start.cast() }))
 }
 
 /// Places for `count` results.
 ///
 /// # Safety
 /// `start` is null, or points to memory for `count` of `T` that nobody else uses during `'a`.
-pub unsafe fn places<'a, T>(
+pub unsafe fn outputs<'a, T>(
     what: &str,
     start: *mut T,
     count: usize,
@@ -84,9 +84,9 @@ pub unsafe fn places<'a, T>(
 }
 
 /// Memory for a result, which may hold anything yet.
-pub struct Place<'a, T>(&'a mut std::mem::MaybeUninit<T>);
+pub struct Output<'a, T>(&'a mut std::mem::MaybeUninit<T>);
 
-impl<T> Place<'_, T> {
+impl<T> Output<'_, T> {
     /// Stores the result.
     pub fn set(self, value: T) {
         self.0.write(value);

@@ -189,7 +189,7 @@ pub unsafe extern "C" fn drover_wait(
 pub unsafe extern "C" fn drover_in_flight(client: *mut drover_client, count: *mut usize) -> drover_status {
     let look = || {
         // SAFETY: the caller keeps what is required of each.
-        let place = unsafe { foreign::place("count", count) }?;
+        let place = unsafe { foreign::output("count", count) }?;
         // SAFETY: as above.
         let Inner { pipeline, outcomes } = unsafe { drover_client::of(client) }?;
         place.set(pipeline.in_flight() + outcomes.count());
@@ -208,9 +208,9 @@ unsafe fn take(
 ) -> drover_status {
     let take = || {
         // SAFETY: the caller keeps what is required of each.
-        let place = unsafe { foreign::place("count", count) }?;
+        let place = unsafe { foreign::output("count", count) }?;
         // SAFETY: as above.
-        let results = unsafe { foreign::places("results", results, max) }?;
+        let results = unsafe { foreign::outputs("results", results, max) }?;
         // SAFETY: as above.
         let Inner { pipeline, outcomes } = unsafe { drover_client::of(client) }?;
         outcomes.begin();

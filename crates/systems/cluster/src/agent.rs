@@ -58,7 +58,7 @@ pub struct Agent {
     ownership: Ownership,
     handovers: BTreeMap<ShardId, Handover>,
     registered: Arc<Vec<Member>>,
-    /// Of the last view. Older ones come late.
+    /// Revision of the last view that was taken: older views are ignored.
     revision: u64,
     pending: BTreeMap<u64, Pending>,
     tickets: u64,

@@ -48,7 +48,7 @@ pub enum Change {
 struct Held {
     /// Tenure whose items it has; [`Epoch::NONE`]: it has none.
     tenure: Epoch,
-    /// Tenure of the next owner, who has been promised that nothing changes any more; [`Epoch::NONE`]: nobody has.
+    /// Tenure of the next owner, for which the shard is frozen; [`Epoch::NONE`]: it is not frozen.
     frozen_for: Epoch,
 }
 
@@ -65,7 +65,7 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// Of a member that is not registered yet.
+    /// Makes the ownership of a member that is not registered yet: it serves nothing.
     ///
     /// # Panics
     /// If the number of shards is not 1 to [`SHARD_COUNT`](crate::SHARD_COUNT).
