@@ -99,6 +99,16 @@ impl Agent {
         self.ownership.map()
     }
 
+    /// Which shards the member holds.
+    pub fn ownership(&self) -> &Ownership {
+        &self.ownership
+    }
+
+    /// From when on, on the clock of [`step`](Agent::step), the member serves nothing, unless its lease is renewed.
+    pub fn stop_at(&self) -> Ns {
+        self.ownership.stop_at()
+    }
+
     /// What to do with a request at `now`: see [`Ownership::decide`].
     #[inline]
     pub fn decide(&self, shard: ShardId, routed: Routed, now: Ns) -> Decision {

@@ -14,6 +14,7 @@
 //!   [`placement`] by rendezvous hashing.
 //! - [`Registry`] is the trait of what keeps members and map; [`LocalRegistry`] is one in this process, [`SimulatedRegistry`] one in
 //!   virtual time where things go wrong.
+//! - [`ServedShards`] is what the cores of a member's process ask about each request.
 //! - [`Agent`] is a member, made of [`Registration`], [`Ownership`] and [`Handover`]s; [`Redirects`] is a client's part.
 //!
 //! Why no two members ever answer for a shard: decision
@@ -62,6 +63,7 @@ mod redirects;
 mod registration;
 mod registry;
 mod routing;
+mod served;
 mod shard;
 
 pub use agent::{Action, Agent, AgentOptions};
@@ -77,4 +79,5 @@ pub use registry::{
     SimulatedClient, SimulatedRegistry, Transaction, View,
 };
 pub use routing::Routed;
+pub use served::{Peer, ServedShards, Verdict, WakeCore};
 pub use shard::{Epoch, SHARD_COUNT, ShardId};

@@ -88,13 +88,23 @@ impl Ownership {
     /// A request that was sent under a newer map is not executed: its sender knows something that this member does not.
     #[inline]
     pub fn decide(&self, shard: ShardId, routed: Routed, now: Ns) -> Decision {
-        let held = self.held.get(shard.index()).copied().unwrap_or_default();
-        let serves = held.tenure != Epoch::NONE && held.frozen_for == Epoch::NONE;
-        if serves && now < self.stop_at && routed.epoch <= self.map.epoch() {
+        if self.serves(shard) && now < self.stop_at && routed.epoch <= self.map.epoch() {
             let until = self.stop_at;
             return Decision::Serve(ServePermit { until });
         }
         self.decline(shard, routed)
+    }
+
+    /// Whether the member serves the shard as long as its lease lives.
+    pub fn serves(&self, shard: ShardId) -> bool {
+        let held = self.held.get(shard.index()).copied().unwrap_or_default();
+        held.tenure != Epoch::NONE && held.frozen_for == Epoch::NONE
+    }
+
+    /// Whether this index in the map is the member's own.
+    pub fn is_own(&self, index: u16) -> bool {
+        let own = self.id.as_ref().and_then(|id| self.map.index_of(id));
+        own == Some(index)
     }
 
     /// The member owns the shard not, or not now.
@@ -110,6 +120,11 @@ impl Ownership {
             Some(owner) => Decision::Forward(owner),
             None => Decision::Elsewhere(epoch),
         }
+    }
+
+    /// From when on the member serves nothing, as it was set last.
+    pub fn stop_at(&self) -> Ns {
+        self.stop_at
     }
 
     /// From `stop_at` on, on the clock of [`decide`](Ownership::decide), the member serves nothing, unless this is called again before or after.
