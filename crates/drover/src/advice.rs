@@ -18,6 +18,7 @@ pub fn of_open(path: &Path, error: &io::Error) -> String {
 /// Describes an address, which option `flag` names, at which the process cannot listen, with a next step.
 pub fn of_address(flag: &str, address: impl Display, error: &io::Error) -> String {
     let step = match error.kind() {
+        _ if is_out_of_descriptors(error) => RAISE_OPEN_FILES,
         ErrorKind::AddrInUse => "stop the program that listens there (`ss -lptn`), or choose another port",
         ErrorKind::AddrNotAvailable => {
             "no interface of this machine has it; `ip address` shows those there are"
@@ -30,10 +31,16 @@ pub fn of_address(flag: &str, address: impl Display, error: &io::Error) -> Strin
     format!("{flag} {address}: {}: {step}", reason(error))
 }
 
+const RAISE_OPEN_FILES: &str = "raise the limit of this process on open files (`ulimit -n`)";
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
+}
+
 /// What to do about a file that failed in this way.
 fn step_of_file(path: &Path, error: &io::Error) -> String {
-    if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) {
-        return "raise the limit of this process on open files (`ulimit -n`)".to_owned();
+    if is_out_of_descriptors(error) {
+        return RAISE_OPEN_FILES.to_owned();
     }
     match error.kind() {
         ErrorKind::NotFound => match missing_folder(path) {

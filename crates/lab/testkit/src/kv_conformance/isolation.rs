@@ -197,13 +197,12 @@ impl<B: Bed> Attack<B> {
         }
         // The server does nothing meanwhile, so that only the forged request can change its memory.
         let (started, mut polls) = (self.bed.now(), 0);
-        // A request that succeeds may have no completion.
-        let patience = match self.until {
-            Until::AllAreTried => TIME_MAX,
-            Until::Harm => Ns::ZERO,
-        };
+        // A WRITE that succeeds may have no completion: the bytes show it.
+        let until = self.until;
+        let has_harmed = || until == Until::Harm && bytes(key) != before;
         while self.forger.forged() == Forged::Posted
-            && (polls < POLLS_MAX || self.bed.now() - started < patience.0)
+            && (polls < POLLS_MAX || self.bed.now() - started < TIME_MAX.0)
+            && !has_harmed()
         {
             poll(&self.bed, rogue, &mut outcome);
             poll(&self.bed, victim, &mut None);
@@ -211,8 +210,8 @@ impl<B: Bed> Attack<B> {
         }
         let (forged, after) = (self.forger.forged(), bytes(key));
         self.forger.stop();
-        let has_succeeded = forged == Forged::Completed(WcStatus::Success);
-        if !(has_succeeded && self.until == Until::Harm) {
+        let is_open = matches!(forged, Forged::Posted | Forged::Completed(WcStatus::Success));
+        if !(is_open && self.until == Until::Harm) {
             finish(&mut self.bed, rogue, outcome);
         }
         let is_refused = match forged {
