@@ -245,9 +245,12 @@ impl<H: Handshake> Link<H> {
             else {
                 return Ok(None);
             };
+            if taken == 0 && now >= *deadline {
+                // Though the last frame may have arrived: after a pause of the thread the server has forgotten the session.
+                return Err(Loss::Timeout.into());
+            }
             let Some(frame) = control.recv(now)? else {
                 return match taken {
-                    0 if now >= *deadline => Err(Loss::Timeout.into()),
                     0 => {
                         let rest = Ns(now.since(*began).0 / LOOKS_PER_WAIT)
                             .max(LOOK_MIN)

@@ -216,3 +216,15 @@ fn a_server_that_is_silent_or_refuses_is_lost() {
     let why = link.take_error().expect("a reason").to_string();
     assert!(why.contains("closing time"), "{why}");
 }
+
+/// A thread that stood still within the handshake finds the last frame there; the server has forgotten it meanwhile.
+#[test]
+fn a_handshake_that_took_too_long_makes_no_session_though_its_frames_are_there() {
+    let (listener, options) = (LocalListener::new(), LinkOptions::default());
+    let mut link = link(&listener);
+    let mut server = greeted(&mut link, &listener, Ns(1));
+    server.send(READY, b"", &[]).expect("space");
+    let late = Ns(1) + options.handshake_max;
+    assert!(link.poll(late).is_none());
+    assert_eq!(link.take_error(), Some(Why::Loss(Loss::Timeout)));
+}
