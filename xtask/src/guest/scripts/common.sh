@@ -15,3 +15,12 @@ listening() {
     done
 }
 
+# Waits until a connection to a local port stands.
+connected() {
+    tries=0
+    until grep -qE "$(printf ':%04X' "$1") [0-9A-F]+:[0-9A-F]+ 01" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 400 ] || { echo "no connection to port $1"; return 1; }
+        sleep 0.02
+    done
+}

@@ -5,20 +5,32 @@ port=19000
 passed=0
 failed=0
 
-# One run with these arguments.
+# One run with these arguments. Over UC and UD a message may be lost, which a run reports: then it is made again.
 run() {
+    tries=0
+    until once "$@"; do
+        tries=$((tries + 1))
+        if [ $tries -lt 3 ] && grep -q "a message was lost" "$TMPDIR/server" "$TMPDIR/client" && echo "$*" | grep -q -- "-c U"; then
+            continue
+        fi
+        failed=$((failed + 1))
+        echo "drover perf $* $events failed:"
+        cat "$TMPDIR/server" "$TMPDIR/client"
+        return
+    done
+    passed=$((passed + 1))
+    printf '%-12s %s\n' "$*" "$(tail -n 1 "$TMPDIR/client")"
+}
+
+once() {
     port=$((port + 1))
     taskset 2 ./drover perf -d "$A" -p $port $events >"$TMPDIR/server" 2>&1 &
     server=$!
     listening $port
-    if taskset 4 ./drover perf "$@" --warm-up 5 -d "$B" -p $port $events 127.0.0.1 >"$TMPDIR/client" 2>&1 && wait $server; then
-        passed=$((passed + 1))
-        printf '%-12s %s\n' "$*" "$(tail -n 1 "$TMPDIR/client")"
-    else
-        failed=$((failed + 1))
-        echo "drover perf $* $events failed:"
-        cat "$TMPDIR/server" "$TMPDIR/client"
-    fi
+    taskset 4 ./drover perf "$@" --warm-up 5 -d "$B" -p $port $events 127.0.0.1 >"$TMPDIR/client" 2>&1
+    client=$?
+    [ $client = 0 ] || kill $server 2>/dev/null
+    wait $server && [ $client = 0 ]
 }
 
 for events in "" --events; do
@@ -49,6 +61,7 @@ server=$!
 listening $port
 ./drover perf write-lat -D 30 -d "$B" -p $port 127.0.0.1 >"$TMPDIR/client" 2>&1 &
 client=$!
+connected $port
 sleep 1
 kill -9 $server
 wait $client
