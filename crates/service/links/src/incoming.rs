@@ -24,6 +24,8 @@ pub(crate) struct Incoming {
     blocked_since: Option<Ns>,
     /// Messages wait for space in the queue.
     is_full: bool,
+    /// It has a turn in the next step.
+    pub(crate) is_queued: bool,
 }
 
 impl Incoming {
@@ -35,6 +37,7 @@ impl Incoming {
             queue: OutQueue::default(),
             blocked_since: None,
             is_full: false,
+            is_queued: false,
         }
     }
 
@@ -67,7 +70,9 @@ impl Incoming {
         let (source, queue, is_full) = (self.source, &mut self.queue, &mut self.is_full);
         let mut served = 0;
         self.input.turn(self.arrival.socket.as_fd(), buffer, |bytes| {
-            handler.arrived();
+            if !bytes.is_empty() {
+                handler.arrived();
+            }
             let mut used = 0;
             loop {
                 *is_full = queue.len() >= options.queue_bytes;
@@ -83,6 +88,11 @@ impl Incoming {
                 batch.look_ahead(bytes, handler);
                 for (start, end, hint) in &batch.messages[..batch.count] {
                     handler.serve(source, &bytes[*start..*end], *hint, reply);
+                    let reply_bytes = reply.ready_bytes();
+                    if reply_bytes > options.reply_bytes_max {
+                        *reply = Output::new(0, usize::MAX);
+                        return Err(LinkFailure::LongReply(reply_bytes));
+                    }
                     queue.push_output(reply);
                 }
                 served += batch.count as u64;

@@ -21,6 +21,8 @@ pub(crate) enum LinkFailure {
     TooLong(#[from] TooLong),
     #[error("a reply that no message waits for")]
     Unasked,
+    #[error("a reply to it would have {0} bytes")]
+    LongReply(usize),
     #[error("it took no replies for {0}")]
     NoReader(Ns),
     #[error("it was silent for {0}")]
@@ -68,6 +70,8 @@ pub(crate) struct Outgoing {
     kept_alive_at: Ns,
     /// A message found it full since it last had space.
     pub(crate) refused: bool,
+    /// It has a turn in the next step.
+    pub(crate) is_queued: bool,
     /// Number of attempts that failed since the last link.
     failures: u32,
 }
@@ -85,6 +89,7 @@ impl Outgoing {
             heard_at: Ns::ZERO,
             kept_alive_at: Ns::ZERO,
             refused: false,
+            is_queued: false,
             failures: 0,
         }
     }
