@@ -26,6 +26,8 @@ pub(crate) struct Incoming {
     is_full: bool,
     /// It has a turn in the next step.
     pub(crate) is_queued: bool,
+    /// It has had a turn since the last look at the time.
+    is_used: bool,
 }
 
 impl Incoming {
@@ -38,6 +40,7 @@ impl Incoming {
             blocked_since: None,
             is_full: false,
             is_queued: false,
+            is_used: false,
         }
     }
 
@@ -69,6 +72,7 @@ impl Incoming {
     ) -> Result<u64, LinkFailure> {
         let (source, queue, is_full) = (self.source, &mut self.queue, &mut self.is_full);
         let mut served = 0;
+        self.is_used = true;
         self.input.turn(self.arrival.socket.as_fd(), buffer, |bytes| {
             if !bytes.is_empty() {
                 handler.arrived();
@@ -117,8 +121,12 @@ impl Incoming {
         Ok(written - before)
     }
 
-    /// Looks at the time.
-    pub(crate) fn tick(&self, options: &LinksOptions, now: Ns) -> Result<(), LinkFailure> {
+    /// Looks at the time, and frees the memory of a link that nobody uses.
+    pub(crate) fn tick(&mut self, options: &LinksOptions, now: Ns) -> Result<(), LinkFailure> {
+        if !std::mem::take(&mut self.is_used) {
+            self.queue.release();
+            self.input.release();
+        }
         match self.blocked_since {
             Some(since) if now.since(since) >= options.stall_timeout => {
                 Err(LinkFailure::NoReader(options.stall_timeout))

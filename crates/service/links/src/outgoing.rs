@@ -176,7 +176,7 @@ impl Outgoing {
         Ok(self.queue.written() - before)
     }
 
-    /// Looks at the time: queues a keep-alive when one is due.
+    /// Looks at the time: queues a keep-alive when one is due, and frees the memory of a link that nobody uses.
     pub(crate) fn tick(&mut self, options: &LinksOptions, now: Ns) -> Result<(), LinkFailure> {
         if !matches!(self.state, State::Open(_)) {
             return Ok(());
@@ -187,6 +187,9 @@ impl Outgoing {
         let every = Ns(options.stall_timeout.0 / 3);
         if now.since(self.heard_at.max(self.kept_alive_at)) >= every && self.queue.is_empty() {
             self.kept_alive_at = now;
+            self.queue.release();
+            self.input.release();
+            self.sent.shrink_to_fit();
             self.queue.push_keep_alive();
         }
         Ok(())

@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 
 impl Links {
     /// Handles what has arrived, at most one read of each link, and closes links that have failed. Returns `Busy` if it did
-    /// something or has more to do. Messages sent before count from `now`.
+    /// something or has more to do. `now` is also the time of all that follows until the next step.
     pub fn step<H: LinkHandler>(&mut self, handler: &mut H, now: Ns) -> Progress {
         self.round.now = now;
         let mut busy = !self.failed.is_empty();
@@ -175,7 +175,7 @@ impl Links {
                 self.dirty.push(route as u64);
             }
         }
-        for (slot, link) in self.incoming.iter().enumerate() {
+        for (slot, link) in self.incoming.iter_mut().enumerate() {
             let Some(link) = link else { continue };
             any = true;
             if let Err(failure) = link.tick(options, now) {
