@@ -23,7 +23,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Size of the core's buffer, which is the maximum of one read, bytes.
-const BUFFER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 /// Maximum time between two looks at the times of all links.
 const TICK_MAX: Ns = Ns::from_ms(250);
 /// Events handled per step.
