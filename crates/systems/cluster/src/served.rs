@@ -96,9 +96,12 @@ impl ServedShards {
     #[inline]
     pub fn verdict(&self, hash: KeyHash, now: Ns) -> Verdict {
         let shard = self.shard_of(hash);
+        // First, and Acquire: pairs with the Release of `set_stop_at`. A core that sees a later end sees what was published before it, so
+        // a new lease never counts for the shards of an old one.
+        let stop_at = self.stop_at.load(Ordering::Acquire);
         // Acquire: a core that serves a shard again sees what was done to its items before.
         let word = self.words[shard.index()].load(Ordering::Acquire);
-        if word & SERVED == 0 || now.0 >= self.stop_at.load(Ordering::Relaxed) {
+        if word & SERVED == 0 || now.0 >= stop_at {
             return match word & PEER {
                 0 => Verdict::Nowhere,
                 number => Verdict::Peer((number - 1) as u16),
@@ -151,13 +154,26 @@ impl ServedShards {
         self.cores.len()
     }
 
-    /// From `stop_at` on the cores serve nothing, unless it is set again.
+    /// From `stop_at` on the cores serve nothing, unless it is set again. If it becomes later, what it holds for must have been
+    /// [published](ServedShards::publish) before.
     pub fn set_stop_at(&self, stop_at: Ns) {
-        self.stop_at.store(stop_at.0, Ordering::Relaxed);
+        // Release: see `verdict`.
+        self.stop_at.store(stop_at.0, Ordering::Release);
     }
 
     /// Tells the cores what `ownership` says. Shards that `noted` names are being copied.
     pub fn publish(&self, ownership: &Ownership, noted: impl Fn(ShardId) -> bool) {
+        self.publish_except(ownership, noted, |_| false);
+    }
+
+    /// As [`publish`](ServedShards::publish), but shards that `held_back` names are not served, though they are the member's: void items
+    /// of an earlier tenure may still be on its cores.
+    pub fn publish_except(
+        &self,
+        ownership: &Ownership,
+        noted: impl Fn(ShardId) -> bool,
+        held_back: impl Fn(ShardId) -> bool,
+    ) {
         let map = ownership.map();
         let mut peers = self.peers();
         let numbers: Vec<u32> = map
@@ -177,6 +193,7 @@ impl ServedShards {
         for (word, shard) in self.words.iter().zip(map.shards()) {
             let owner = map.tenure(shard).owner;
             let new = match owner {
+                _ if ownership.serves(shard) && held_back(shard) => 0,
                 _ if ownership.serves(shard) => SERVED | if noted(shard) { NOTED } else { 0 },
                 Some(owner) if !ownership.is_own(owner) => {
                     numbers.get(usize::from(owner)).copied().unwrap_or(0)
