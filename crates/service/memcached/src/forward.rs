@@ -22,8 +22,8 @@
 
 use crate::Executor;
 use crate::dump::Dump;
-use crate::handover::Job;
 use crate::exec::{fetch, with_binary_key, with_key};
+use crate::handover::Job;
 use crate::parse::{self, Parsed};
 use crate::request::{Expiry, Fetch, Request};
 use drover_base::{Cpu, KeyHash};

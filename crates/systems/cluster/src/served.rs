@@ -32,6 +32,15 @@ pub enum Verdict {
     Nowhere,
 }
 
+/// Key of an item that may have changed while its shard is being copied.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum NotedKey {
+    /// The key.
+    Key(Box<[u8]>),
+    /// The [bytes](KeyHash::to_bytes) of the hash that an item has instead of a key.
+    Hash([u8; 16]),
+}
+
 /// Function that ends the sleep of a core.
 pub type WakeCore = Box<dyn Fn() + Send + Sync>;
 
@@ -40,7 +49,7 @@ pub type WakeCore = Box<dyn Fn() + Send + Sync>;
 struct Core {
     /// Number of rounds that the core has begun.
     rounds: AtomicU64,
-    noted: Mutex<BTreeMap<ShardId, BTreeSet<Box<[u8]>>>>,
+    noted: Mutex<BTreeMap<ShardId, BTreeSet<NotedKey>>>,
     wake: Mutex<Option<WakeCore>>,
 }
 
@@ -134,19 +143,32 @@ impl ServedShards {
         rounds.store(next, Ordering::SeqCst);
     }
 
-    /// Notes, on its core, that a key of a moving shard may be about to change.
+    /// Notes, on its core, that a key of a moving shard may be about to change. For an item without a key:
+    /// [`note_hash`](ServedShards::note_hash).
     #[cold]
     pub fn note(&self, core: usize, shard: ShardId, key: &[u8]) {
+        self.note_key(core, shard, NotedKey::Key(key.into()));
+    }
+
+    /// As [`note`](ServedShards::note), for an item whose key is only its hash.
+    #[cold]
+    pub fn note_hash(&self, core: usize, shard: ShardId, hash: KeyHash) {
+        self.note_key(core, shard, NotedKey::Hash(hash.to_bytes()));
+    }
+
+    fn note_key(&self, core: usize, shard: ShardId, key: NotedKey) {
         let mut noted = lock(&self.cores[core].noted);
-        let keys = noted.entry(shard).or_default();
-        if !keys.contains(key) {
-            keys.insert(key.into());
-        }
+        noted.entry(shard).or_default().insert(key);
     }
 
     /// Gives the core a way to be woken.
     pub fn set_waker(&self, core: usize, wake: WakeCore) {
         *lock(&self.cores[core].wake) = Some(wake);
+    }
+
+    /// Number of shards of the service.
+    pub fn shard_count(&self) -> usize {
+        self.words.len()
     }
 
     /// Number of cores.
@@ -228,7 +250,7 @@ impl ServedShards {
     }
 
     /// Takes the keys of a shard that a core has noted, in the order of keys.
-    pub fn take_noted(&self, core: usize, shard: ShardId) -> BTreeSet<Box<[u8]>> {
+    pub fn take_noted(&self, core: usize, shard: ShardId) -> BTreeSet<NotedKey> {
         lock(&self.cores[core].noted).remove(&shard).unwrap_or_default()
     }
 
@@ -307,8 +329,9 @@ mod tests {
             served.note(1, ShardId(0), key);
         }
         assert!(served.take_noted(0, ShardId(0)).is_empty());
-        let keys: Vec<Box<[u8]>> = served.take_noted(1, ShardId(0)).into_iter().collect();
-        assert_eq!(keys, [Box::from(&b"a"[..]), Box::from(&b"b"[..])]);
+        let keys: Vec<NotedKey> = served.take_noted(1, ShardId(0)).into_iter().collect();
+        let key = |bytes: &[u8]| NotedKey::Key(bytes.into());
+        assert_eq!(keys, [key(b"a"), key(b"b")]);
         assert!(served.take_noted(1, ShardId(0)).is_empty());
     }
 

@@ -50,8 +50,8 @@ impl<'n> Name<'n> {
         }
     }
 
-    /// Appends the name as an entry.
-    pub(super) fn put(self, to: &mut Vec<u8>) {
+    /// Appends the name as an entry, to be looked up.
+    pub fn put(self, to: &mut Vec<u8>) {
         self.put_as(NAMED, to);
     }
 
@@ -92,7 +92,12 @@ pub(super) fn put_item(name: Name<'_>, item: &ItemRef<'_>, now_s: u32, to: &mut 
         idle_s = now_s.saturating_sub(extras.accessed_s);
         cas = extras.cas;
     }
-    for field in [item.value_len() as u32, seconds_left, item.flags(), fields.version] {
+    for field in [
+        item.value_len() as u32,
+        seconds_left,
+        item.flags(),
+        fields.version,
+    ] {
         to.extend_from_slice(&field.to_le_bytes());
     }
     to.push(marks);
@@ -159,7 +164,7 @@ impl<'e> Entry<'e> {
     }
 
     /// The entry as it came.
-    pub(super) fn bytes(&self) -> &'e [u8] {
+    pub fn bytes(&self) -> &'e [u8] {
         self.bytes
     }
 
@@ -208,12 +213,17 @@ pub struct Entries<'e>(&'e [u8]);
 
 impl<'e> Entries<'e> {
     /// All of `bytes`; `None`: an entry is malformed.
-    pub(super) fn all(bytes: &'e [u8]) -> Option<Entries<'e>> {
+    pub fn all(bytes: &'e [u8]) -> Option<Entries<'e>> {
         let mut rest = bytes;
         while !rest.is_empty() {
             (_, rest) = Entry::take(rest)?;
         }
         Some(Entries(bytes))
+    }
+
+    /// The bytes of the entries that have not been iterated over.
+    pub fn rest(&self) -> &'e [u8] {
+        self.0
     }
 }
 

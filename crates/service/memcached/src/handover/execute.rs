@@ -103,7 +103,11 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     fn look_up(&mut self, body: &[u8], entries: &mut Vec<u8>) -> Option<u64> {
         let mut count = 0;
         for asked in Entries::all(body)? {
-            let (name, now_s) = (asked.name, self.now_s);
+            let (mut name, now_s) = (asked.name, self.now_s);
+            if !name.key.is_empty() {
+                // Keys are noted without their hashes.
+                name.hash = self.server.hasher.hash(name.key);
+            }
             let (mut is_there, mut fits) = (false, true);
             self.partition.mark(self.cpu, name.key(), now_s, |item| {
                 is_there = true;

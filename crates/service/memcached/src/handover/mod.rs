@@ -108,11 +108,10 @@ fn sweep(kind: u8, shards: &ShardSet, cursor: u64) -> Vec<u8> {
     message
 }
 
-/// Message that asks for the items with these names, as many as the reply has space for.
-pub fn lookup_message<'n>(names: impl Iterator<Item = Name<'n>>) -> Vec<u8> {
-    let mut message = head(KeyHash::default(), b'k', 0).to_vec();
-    names.for_each(|name| name.put(&mut message));
-    message
+/// Message that asks for the items with these names, which are [entries](Name::put): as many as the reply has
+/// space for, in their order.
+pub fn lookup_message(names: &[u8]) -> Vec<u8> {
+    [&head(KeyHash::default(), b'k', 0), names].concat()
 }
 
 /// A message that stores items, in the making.
