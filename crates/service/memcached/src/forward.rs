@@ -16,6 +16,7 @@
 //! | `x` | drop_old (1), the key: its new value was too large | nothing |
 //! | `f` | seconds since the server's start (4) at which to flush all; 0 = now | nothing |
 //! | `F` | time in seconds (4) after which to flush all; 0 = now: from another member, whose clock began at another time | nothing |
+//! | `p`, `k`, `s`, `z` | of a hand-over between members: [`handover`](crate::handover) | see there |
 //! | `d` | kind of dump (1), first hash (8), number of hashes (8), number of the limit (8) | lines of one piece of a dump |
 //!
 //! Numbers are little-endian. The receiving core parses the request again: that costs less than a second format for
@@ -24,6 +25,7 @@
 use crate::Executor;
 use crate::dump::Dump;
 use crate::exec::{END, fetch, with_binary_key, with_key};
+use crate::handover::Job;
 use crate::member::{FIRST_RETRY, OnFailure, post};
 use crate::parse::{self, Parsed};
 use crate::request::{Expiry, Fetch, Request};
@@ -111,6 +113,8 @@ pub enum What<'m> {
     },
     /// One piece of a dump: the body.
     Dump(&'m [u8]),
+    /// A piece of a hand-over between members: its kind and body.
+    Handover(u8, &'m [u8]),
 }
 
 impl<'m> Message<'m> {
@@ -149,6 +153,7 @@ impl<'m> Message<'m> {
                 delay_s: u32::from_le_bytes(body.try_into().ok()?),
             },
             b'd' => What::Dump(body),
+            kind @ (b'p' | b'k' | b's' | b'z') => What::Handover(kind, body),
             _ => return None,
         };
         Some(Message {
@@ -233,6 +238,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             What::FlushAfter { delay_s: 0 } => self.flush(0),
             What::FlushAfter { delay_s } => self.flush(self.now_s.saturating_add(delay_s)),
             What::Dump(body) => Dump::from_bytes(body)?.write(self, output),
+            What::Handover(kind, body) => Job { kind, body }.run(self, output)?,
         }
         Some(())
     }

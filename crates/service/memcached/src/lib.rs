@@ -76,6 +76,7 @@ mod exec;
 mod executor;
 pub mod forward;
 mod gather;
+pub mod handover;
 mod in_place;
 mod line;
 mod member;

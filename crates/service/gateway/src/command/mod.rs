@@ -169,7 +169,8 @@ impl<'a> Turn<'a, '_> {
             | What::FetchAlone(..)
             | What::Flush { .. }
             | What::FlushAfter { .. }
-            | What::Dump(_) => self.refuse(false, b"ERROR\r\n"),
+            | What::Dump(_)
+            | What::Handover(..) => self.refuse(false, b"ERROR\r\n"),
         }
     }
 
