@@ -11,7 +11,7 @@ use crate::admin::SocketStats;
 use drover_base::{Cpu, HashSeed};
 use drover_cluster::ServedShards;
 use drover_kv::{CoActors, CoreInfo, MakeCoActor};
-use drover_links::Links;
+use drover_links::{LinkInbox, Links};
 use drover_mem::NativeCpu;
 use drover_memcached::{
     AllowedCommands, Connections, Core, GatewayInfo, Guest, ItemSettings, Judgement, Login, MemberCounters,
@@ -49,18 +49,23 @@ pub struct Memcached {
     listeners: Mutex<Vec<Listener>>,
     /// Rings; each core takes its own.
     rings: Mutex<Vec<Option<Rings>>>,
-    /// In a member of a service of several: what each core takes.
+    /// In a member of a service of several.
     member: Option<MemberParts>,
     /// Number of cores that have or may get connections: while the server stops, each waits until it is 0.
     busy_cores: Arc<AtomicUsize>,
 }
 
-/// What the cores of a member share, and what each of them takes.
+/// What the cores of a member share, and how each of them gets its links.
 struct MemberParts {
     shards: Arc<ServedShards>,
     counters: Vec<Arc<MemberCounters>>,
-    cores: Mutex<Vec<Option<(Core, Links)>>>,
+    make_links: MakeLinks,
+    /// Where links to each core go, once it has started.
+    inboxes: Mutex<Vec<Option<LinkInbox>>>,
 }
+
+/// Makes the links of a core, on its thread.
+pub type MakeLinks = Box<dyn Fn() -> io::Result<Links> + Send + Sync>;
 
 /// Where items are.
 pub enum Items<'a> {
@@ -135,19 +140,27 @@ impl Memcached {
         })
     }
 
-    /// Makes the cores those of a member that serves what `shards` says, and reaches the cores of others by `links`, one per core. To be
-    /// called before the workers start.
-    pub fn join(&mut self, shards: Arc<ServedShards>, links: Vec<Links>) {
-        let cores: Vec<(Core, Links)> = links
-            .into_iter()
-            .enumerate()
-            .map(|(index, links)| (Core::of_member(shards.clone(), index), links))
-            .collect();
+    /// Makes the cores those of a member that serves what `shards` says, and reaches the cores of others by links. To be called before the
+    /// workers start.
+    pub fn join(&mut self, shards: Arc<ServedShards>, make_links: MakeLinks) {
+        let core_count = shards.core_count();
         self.member = Some(MemberParts {
-            counters: cores.iter().filter_map(|(core, _)| core.member_counters()).collect(),
             shards,
-            cores: Mutex::new(cores.into_iter().map(Some).collect()),
+            counters: (0..core_count).map(|_| Arc::default()).collect(),
+            make_links,
+            inboxes: Mutex::new(vec![None; core_count]),
         });
+    }
+
+    /// Where links to each core of a member go. `None`: not all workers have started.
+    pub fn inboxes(&self) -> Option<Vec<LinkInbox>> {
+        let inboxes = &self.member.as_ref()?.inboxes;
+        inboxes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
     }
 
     /// Counters of each core of a member; none if it is no member.
@@ -238,7 +251,7 @@ impl Memcached {
         let (core, links) = match &self.member {
             None => (Core::default(), None),
             Some(member) => {
-                let (core, links) = member.take(core_info)?;
+                let (core, links) = member.start(core_info)?;
                 sockets.wake_for(links.fd())?;
                 (core, Some(links))
             }
@@ -255,14 +268,14 @@ impl Memcached {
 }
 
 impl MemberParts {
-    /// What the core takes.
-    fn take(&self, core_info: &CoreInfo) -> io::Result<(Core, MemberLinks)> {
-        let mut cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = cores.get_mut(core_info.index).and_then(Option::take);
-        let (core, links) = taken.ok_or_else(|| io::Error::other("no links for this worker"))?;
-        let waker = core_info.waker.clone();
-        self.shards
-            .set_waker(core_info.index, Box::new(move || waker.wake()));
+    /// State and links of a core that starts.
+    fn start(&self, core_info: &CoreInfo) -> io::Result<(Core, MemberLinks)> {
+        let (index, waker) = (core_info.index, core_info.waker.clone());
+        let links = (self.make_links)()?;
+        let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        inboxes[index] = Some(links.inbox());
+        self.shards.set_waker(index, Box::new(move || waker.wake()));
+        let core = Core::of_member(self.shards.clone(), index, self.counters[index].clone());
         Ok((core, MemberLinks::new(links, self.shards.clone())))
     }
 }
