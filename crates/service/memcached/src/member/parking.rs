@@ -311,6 +311,7 @@ mod tests {
                 parking.sent_again(&parked);
                 assert_eq!(parking.bounce(SHARD, parked.pending, parked.message, now), Ok(()));
             }
+            parking.settle();
         }
         assert_eq!(pauses[..9], [1, 2, 4, 8, 16, 32, 64, 64, 64]);
         assert!(now >= start + PATIENCE && now < start + PATIENCE + PAUSE_MAX);
