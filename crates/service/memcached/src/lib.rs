@@ -7,6 +7,7 @@
 //! - [`Session`] is one connection: a [`Protocol`](drover_net::Protocol) that reads input and appends replies.
 //! - [`Executor`] holds the parts of its core that a step uses: the partition, the time, [`Core`] (state that stays),
 //!   [`Server`] (state that all cores share), and a [`CoreRouter`] to the cores of other keys (such as [`Rings`]).
+//! - [`Core::of_member`] is the state of a core in a service of several members, whose cores are reached by a [`MemberRouter`].
 //! - [`parse::parse`] parses a [`Request`](request::Request) at the start of an input; the request borrows from it.
 //!
 //! ```
@@ -64,6 +65,18 @@
 //! - there are no slab classes and no crawler: commands about them are answered so that tools work, and change nothing.
 //!   `cache_memlimit` accepts half of `-m` up to all of it, and nothing else with `-M` or a memory file.
 //!
+//! # In a service of several members
+//!
+//! Each member answers for every key: what another one serves is forwarded, what nobody serves now waits up to two seconds.
+//! Then, or if the member is lost while it has the request, the reply is one line that begins with `SERVER_ERROR drover:`; but
+//!
+//! - a request with `noreply` gets none;
+//! - a fetch of several keys has begun its reply, and so has `flush_all`: the connection is closed.
+//!
+//! `flush_all` is about all members. Lists of items and `stats` are about the member that is asked. Over a change of owner, items
+//! keep what they are, but for two marks that an `mg` without `T`, `N` and `R` may set while the shard is copied: that it was fetched, and that one client has
+//! won the right to recache a stale item.
+//!
 //! Source: the protocol as memcached 1.6.18 documents and speaks it *(read in public code)*.
 #![forbid(unsafe_code)]
 
@@ -75,8 +88,10 @@ mod exec;
 mod executor;
 pub mod forward;
 mod gather;
+pub mod handover;
 mod in_place;
 mod line;
+mod member;
 pub mod parse;
 pub mod request;
 mod rings;
@@ -92,6 +107,7 @@ pub use detail::Detail;
 pub use executor::{Core, Executor};
 pub use gather::each_reply;
 pub use line::LineBuffer;
+pub use member::{Count, Deliver, Delivery, LinkRefused, MemberCounters, MemberRouter, PeerLinks, Source};
 pub use rings::{Inbound, Outbound, Receiver, Rings};
 pub use router::{CoreRouter, RouteFull, SingleCore};
 pub use server::{Connections, Judgement, Login, NoHooks, Server, ServerHooks};

@@ -79,5 +79,5 @@ pub use registry::{
     SimulatedClient, SimulatedRegistry, Transaction, View,
 };
 pub use routing::Routed;
-pub use served::{Peer, ServedShards, Verdict, WakeCore};
+pub use served::{NotedKey, Peer, ServedShards, Verdict, WakeCore};
 pub use shard::{Epoch, SHARD_COUNT, ShardId};
