@@ -3,7 +3,7 @@
 
 use crate::bed::core::{Answer, Op};
 use crate::bed::fresh_seed;
-use crate::bed::load::{Client, Load, key};
+use crate::bed::load::{Client, Load, key, put_all};
 use crate::bed::service::{LONG, SHARDS, SHORT, Service};
 use drover_base::Ns;
 use drover_cluster::{LocalRegistry, Registry, RegistryEvent, RegistryRequest};
@@ -27,6 +27,58 @@ fn the_shards_of_a_member_that_dies_begin_empty_elsewhere() {
     }
     load.finish().check(Model::Cache).expect("nothing old is read");
     assert!(service.status("a").tally.lost_shards > 0);
+}
+
+#[test]
+fn a_member_that_dies_while_it_hands_over_is_not_waited_for() {
+    let seed = fresh_seed();
+    let mut service = Service::new(SHORT, None);
+    service.join("a", 1);
+    service.settle(&["a"]);
+    let mut client = Client::new(service.network.clone());
+    let kept = put_all(&mut client, 1_000..2_000);
+    let load = Load::start(&service.network, 3, 40, seed);
+    service.network.is_slow.store(true, Ordering::SeqCst);
+    service.join("b", 2);
+    service.until("some items have been copied", || {
+        service.status("b").tally.copied_items > 0
+    });
+    service.crash("a");
+    service.settle(&["b"]);
+    service.network.is_slow.store(false, Ordering::SeqCst);
+    service.join("a", 1);
+    service.settle(&["a", "b"]);
+    load.finish().check(Model::Cache).expect("nothing old is read");
+    // What has come over is there as it was, and nothing else.
+    let found = kept
+        .iter()
+        .filter(|(number, kept)| match client.get(&key(**number)) {
+            Some(found) => {
+                assert_eq!(found, **kept);
+                true
+            }
+            None => false,
+        });
+    println!("{} of {} keys are left", found.count(), kept.len());
+}
+
+#[test]
+fn the_next_owner_may_die_while_shards_come_to_it() {
+    let seed = fresh_seed();
+    let mut service = Service::new(SHORT, None);
+    service.join("a", 1);
+    service.settle(&["a"]);
+    let load = Load::start(&service.network, 3, 40, seed);
+    service.network.is_slow.store(true, Ordering::SeqCst);
+    for _ in 0..3 {
+        service.join("b", 2);
+        service.until("some items have been copied", || {
+            service.status("b").tally.copied_items > 0
+        });
+        service.crash("b");
+        service.settle(&["a"]);
+    }
+    load.finish().check(Model::Cache).expect("nothing old is read");
 }
 
 #[test]

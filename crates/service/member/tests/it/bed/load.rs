@@ -4,6 +4,8 @@ use super::core::{Answer, Found, Job, Op, SEED};
 use super::network::TestNetwork;
 use drover_base::Rng;
 use drover_testkit::history::{Call, Event, History};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -72,6 +74,21 @@ impl Client {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Stores keys of these numbers, each with a value of its own; returns what a client then sees of them.
+pub fn put_all(client: &mut Client, numbers: Range<u64>) -> BTreeMap<u64, Found> {
+    let mut kept = BTreeMap::new();
+    for number in numbers {
+        let op = Op::Put {
+            value: number,
+            flags: number as u32 * 3,
+            ttl_s: (number % 2) as u32 * 10_000,
+        };
+        assert_eq!(client.ask(&key(number), &op, &|| false), Some(Answer::Stored));
+        kept.insert(number, client.get(&key(number)).expect("just stored"));
+    }
+    kept
 }
 
 /// Clients at work, each in a thread of its own.

@@ -1,7 +1,7 @@
 //! [`Service`]: members of one service, which come and go.
 
 use super::Flaw;
-use super::core::TestCore;
+use super::core::{Job, TestCore};
 use super::network::{Reachable, Shared, TestNetwork};
 use drover_base::{Cpu, Ns};
 use drover_cluster::{
@@ -113,6 +113,23 @@ impl Service {
 
     pub fn status(&self, name: &str) -> MemberStatus {
         self.members[name].member.as_ref().expect("it runs").status()
+    }
+
+    /// Has the cores of a member flush all items, as `flush_all` does.
+    pub fn flush(&self, name: &str) {
+        let cores = self
+            .network
+            .get(&self.members[name].host_port)
+            .expect("it runs")
+            .cores;
+        for core in cores {
+            let (reply, answered) = channel();
+            // Head of a message between cores: no key, kind `f`, no connection; now.
+            let mut message = vec![0; 25];
+            message[16] = b'f';
+            core.send(Job::Message(message, reply)).expect("it runs");
+            answered.recv().expect("it answers");
+        }
     }
 
     /// The member ends its registration and its process.
