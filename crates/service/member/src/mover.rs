@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// Longest wait for something to do: an end of the member comes with a notification.
 const WAIT: Duration = Duration::from_secs(1);
+/// Pause after a set that has failed: what is wrong may last.
+const PAUSE: Duration = Duration::from_millis(100);
 /// So few noted keys are sent while the shards are frozen.
 const FEW_KEYS: usize = 64;
 /// Times to catch up before the shards are frozen anyhow.
@@ -49,6 +51,7 @@ impl Mover {
             let (owner, mut moves) = (set.owner.clone(), set.moves.clone());
             let mut has_stored = false;
             let result = self.fetch(&set, &mut moves, &mut has_stored);
+            let is_failure = result.is_err();
             let mut state = self.shared.state();
             match result {
                 Ok(()) => state.received(&moves, self.cpu.refresh()),
@@ -64,6 +67,9 @@ impl Mover {
             }
             drop(state);
             self.shared.notify();
+            if is_failure {
+                std::thread::park_timeout(PAUSE);
+            }
         }
     }
 

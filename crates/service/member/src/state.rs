@@ -21,6 +21,8 @@ pub(crate) struct State {
     /// Hand-overs that wait for their turn.
     queue: BTreeMap<ShardId, (MemberId, Epoch)>,
     actions: Vec<Action>,
+    /// Whether a hand-over waits until void items are deleted.
+    void_wanted: bool,
     pub(crate) health: RegistryHealth,
     pub(crate) tally: Tally,
     changed_at: Option<Ns>,
@@ -53,6 +55,7 @@ impl State {
             shards,
             queue: BTreeMap::new(),
             actions: Vec::new(),
+            void_wanted: false,
             health: RegistryHealth::default(),
             tally: Tally::default(),
             changed_at: None,
@@ -125,12 +128,24 @@ impl State {
             return;
         }
         let waits = !self.contents.is_clean(shard) || self.queue.contains_key(&shard);
+        self.void_wanted |= !self.contents.is_clean(shard);
         if self.contents.is_clean(shard) {
             self.queue.insert(shard, (owner, tenure));
         }
         if waits {
             self.agent.goes_on(shard, tenure, now);
         }
+    }
+
+    /// Takes the shards whose void items are to be deleted now. While shards leave the member, those that have left wait for the others, unless
+    /// one of them is needed again: a deletion scans all items of the member.
+    pub(crate) fn take_void(&mut self) -> Vec<ShardId> {
+        let is_due = self.outgoing.is_empty() || self.void_wanted || self.contents.has_waiting();
+        if !is_due {
+            return Vec::new();
+        }
+        self.void_wanted = false;
+        self.contents.take_void()
     }
 
     /// Takes all waiting hand-overs of one owner; their items may be stored from now on.

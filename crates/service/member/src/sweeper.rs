@@ -27,7 +27,7 @@ impl Sweeper {
     pub(crate) fn run(self) {
         let mut state = self.shared.state();
         while state.ends.is_none() {
-            let shards = state.contents.take_void();
+            let shards = state.take_void();
             if shards.is_empty() {
                 state = self.shared.wait(state, WAIT);
                 continue;

@@ -2,7 +2,8 @@
 
 use super::core::{Answer, Found, Job, Op, SEED};
 use super::network::TestNetwork;
-use drover_base::Rng;
+use drover_base::{Cpu, Ns, Rng};
+use drover_mem::NativeCpu;
 use drover_testkit::history::{Call, Event, History};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -94,7 +95,7 @@ pub fn put_all(client: &mut Client, numbers: Range<u64>) -> BTreeMap<u64, Found>
 /// Clients at work, each in a thread of its own.
 pub struct Load {
     stop: Arc<AtomicBool>,
-    clients: Vec<JoinHandle<History>>,
+    clients: Vec<JoinHandle<(History, Ns)>>,
 }
 
 impl Load {
@@ -116,13 +117,19 @@ impl Load {
         Load { stop, clients }
     }
 
-    /// Ends it, and returns what the clients have seen.
+    /// Ends it, and returns what the clients have seen. Prints how long the slowest operation took.
     pub fn finish(self) -> History {
         self.stop.store(true, Ordering::Relaxed);
-        let mut history = History::default();
+        let (mut history, mut longest) = (History::default(), Ns::ZERO);
         for client in self.clients {
-            history.merge(client.join().expect("no panic"));
+            let (seen, took) = client.join().expect("no panic");
+            history.merge(seen);
+            longest = longest.max(took);
         }
+        println!(
+            "{} operations; the longest pause of a key: {longest}",
+            history.len()
+        );
         history
     }
 }
@@ -137,8 +144,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self) -> History {
-        let (mut history, mut count) = (History::default(), 0);
+    fn run(mut self) -> (History, Ns) {
+        let (mut history, mut count, mut longest) = (History::default(), 0, Ns::ZERO);
+        let cpu = NativeCpu::new(0);
         while !self.stop.load(Ordering::Relaxed) {
             count += 1;
             let key = key(self.rng.below(self.key_count));
@@ -153,8 +161,9 @@ impl Worker {
                 _ => Op::Delete,
             };
             let called_at = self.order.next();
-            let stop = &self.stop;
+            let (stop, start) = (&self.stop, cpu.refresh());
             let answer = self.client.ask(&key, &op, &|| stop.load(Ordering::Relaxed));
+            longest = longest.max(cpu.refresh().since(start));
             let call = match (&op, answer) {
                 (Op::Get, Some(Answer::Value(found))) => Call::Get(found.map(|found| found.value)),
                 (Op::Get, _) => continue,
@@ -170,7 +179,7 @@ impl Worker {
             };
             history.push(&key, event);
         }
-        history
+        (history, longest)
     }
 }
 
