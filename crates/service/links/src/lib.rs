@@ -28,6 +28,8 @@ mod frame;
 mod half_open;
 mod handler;
 mod handshake;
+#[cfg(test)]
+mod hostile;
 mod inbox;
 mod incoming;
 mod input;
