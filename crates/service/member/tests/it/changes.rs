@@ -14,8 +14,18 @@ const KEPT: std::ops::Range<u64> = 1_000..3_000;
 
 #[test]
 fn join_drain_and_leave_under_load_lose_nothing() {
-    let seed = fresh_seed();
+    changes_lose_nothing(Service::new(LONG, None));
+}
+
+#[test]
+fn nor_do_they_over_links() {
     let mut service = Service::new(LONG, None);
+    service.is_linked = true;
+    changes_lose_nothing(service);
+}
+
+fn changes_lose_nothing(mut service: Service) {
+    let seed = fresh_seed();
     service.join("a", 2);
     service.settle(&["a"]);
     let mut client = Client::new(service.network.clone());

@@ -8,9 +8,11 @@ use drover_cluster::{
     Advert, Draft, HandoverTimes, LeaseTerms, LocalRegistry, Map, OnRegistryLoss, Registry, RegistryEvent,
     RegistryReply, RegistryRequest, ServedShards, Standing, Transaction, View,
 };
+use drover_links::{AcceptorOptions, LinkAcceptor, MemberIdentity};
 use drover_mem::NativeCpu;
-use drover_member::{Member, MemberOptions, MemberStatus};
+use drover_member::{LinkNetwork, Member, MemberOptions, MemberStatus, Network};
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -34,6 +36,7 @@ pub const SHORT: LeaseTerms = LeaseTerms {
 
 struct Running {
     member: Option<Member>,
+    _acceptor: Option<LinkAcceptor>,
     host_port: String,
     stop: Arc<AtomicBool>,
     cores: Vec<JoinHandle<()>>,
@@ -46,6 +49,8 @@ pub struct Service {
     flaw: Option<Flaw>,
     members: BTreeMap<String, Running>,
     started: usize,
+    /// Whether members reach each other over TCP.
+    pub is_linked: bool,
 }
 
 impl Service {
@@ -57,6 +62,7 @@ impl Service {
             flaw,
             members: BTreeMap::new(),
             started: 0,
+            is_linked: false,
         }
     }
 
@@ -68,10 +74,21 @@ impl Service {
     /// As `join`, with a way of its own to the registry.
     pub fn join_with(&mut self, name: &str, core_count: usize, registry: impl Registry + Send + 'static) {
         self.started += 1;
-        let host_port = format!("{name}:{}", self.started);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let host_port = match self.is_linked {
+            true => listener.local_addr().expect("an address").to_string(),
+            false => format!("{name}:{}", self.started),
+        };
+        let identity = Arc::new(MemberIdentity {
+            service: "test".to_string(),
+            member: name.to_string(),
+            secret: [7; 32],
+        });
+        let (wanted, inboxes) = channel();
         let shards = ServedShards::new(SHARDS, core_count);
         let stop = Arc::new(AtomicBool::new(false));
         let (mut cores, mut threads) = (Vec::new(), Vec::new());
+        let mut link_inboxes = Vec::new();
         for index in 0..core_count {
             let (sender, inbox) = channel();
             cores.push(sender);
@@ -80,13 +97,21 @@ impl Service {
                 shards: shards.clone(),
                 flaw: self.flaw,
                 inbox,
+                linked: self.is_linked.then(|| (identity.clone(), wanted.clone())),
                 stop: stop.clone(),
             };
             threads.push(std::thread::spawn(move || core.run()));
+            if self.is_linked {
+                link_inboxes.push(inboxes.recv().expect("the core's inbox"));
+            }
         }
         let mut reachable = Reachable { cores, control: None };
         self.network.set(&host_port, reachable.clone());
         let addresses = vec![format!("member://{host_port}?cores={core_count}")];
+        let network: Arc<dyn Network> = match self.is_linked {
+            true => Arc::new(LinkNetwork::new(identity.clone())),
+            false => Arc::new(Shared(self.network.clone())),
+        };
         let options = MemberOptions {
             advert: Advert::new(name, 100, addresses).expect("a sound advert"),
             terms: self.terms,
@@ -97,13 +122,20 @@ impl Service {
             },
             handovers_max: 64,
             shards,
-            network: Arc::new(Shared(self.network.clone())),
+            network,
         };
         let member = Member::start(options, registry).expect("threads");
-        reachable.control = Some(member.control_handler());
+        let control = member.control_handler();
+        let acceptor = self.is_linked.then(|| {
+            let (control, options) = (control.clone(), AcceptorOptions::default());
+            let serve = move |link| control.serve(link);
+            LinkAcceptor::start(listener, identity, link_inboxes, serve, options).expect("a thread")
+        });
+        reachable.control = Some(control);
         self.network.set(&host_port, reachable);
         let running = Running {
             member: Some(member),
+            _acceptor: acceptor,
             host_port,
             stop,
             cores: threads,
