@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin    the owner's control thread has its cores note what changes from now on
-//! pages    one scan of each of the owner's cores for all shards of the set; their items are stored on this member's cores
+//! pages    one scan of each of the owner's cores that have keys of the set, for all its shards; their items are stored on this member's cores
 //! catch up a few times: what has been noted meanwhile, until that is little
 //! freeze   the owner serves the shards no more; what has been noted since
 //! received the agent commits the map that makes this member the owner
@@ -17,6 +17,7 @@ use crate::state::HandoverSet;
 use drover_base::Cpu;
 use drover_mem::NativeCpu;
 use drover_memcached::handover::{END, Entries, Entry, ShardSet, lookup_message, page_message};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,7 +142,7 @@ impl Copy<'_> {
         for (shard, _) in &*self.moves {
             self.shards.insert(*shard);
         }
-        for core in 0..self.owner.len() {
+        for core in self.cores_with_items() {
             self.fetch_pages(core)?;
         }
         for _ in 0..CATCH_UPS_MAX {
@@ -161,6 +162,15 @@ impl Copy<'_> {
         }
         let version = self.owner.iter().map(|core| core.version).max();
         self.own.finish(version.unwrap_or_default())
+    }
+
+    /// The owner's cores that keys of these shards belong to.
+    fn cores_with_items(&self) -> BTreeSet<usize> {
+        let (shard_count, core_count) = (self.shared.shards.shard_count(), self.owner.len());
+        let shards = self.moves.iter().map(|(shard, _)| *shard);
+        shards
+            .flat_map(|shard| shard.partitions(shard_count, core_count))
+            .collect()
     }
 
     /// Asks the owner's control thread, and takes the moves that it refuses out.

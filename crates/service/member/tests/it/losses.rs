@@ -6,7 +6,7 @@ use crate::bed::fresh_seed;
 use crate::bed::load::{Client, Load, key, put_all};
 use crate::bed::service::{LONG, SHARDS, SHORT, Service};
 use drover_base::Ns;
-use drover_cluster::{LocalRegistry, Registry, RegistryEvent, RegistryRequest};
+use drover_cluster::{LeaseTerms, LocalRegistry, OnRegistryLoss, Registry, RegistryEvent, RegistryRequest};
 use drover_testkit::linear::Model;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -183,4 +183,36 @@ fn an_outage_of_the_registry_within_the_lease_costs_nothing() {
     is_cut.store(false, Ordering::SeqCst);
     service.until("it answers again", || service.status("a").registry.failures == 0);
     assert_eq!(client.get(&key(1)).map(|found| found.value), Some(1));
+}
+
+#[test]
+fn a_member_may_be_told_to_serve_through_an_outage() {
+    let terms = LeaseTerms {
+        on_loss: OnRegistryLoss::Serve,
+        ..SHORT
+    };
+    let mut service = Service::new(terms, None);
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let cut = Cut {
+        registry: service.registry.clone(),
+        is_cut: is_cut.clone(),
+        failed: Vec::new(),
+    };
+    service.join_with("a", 1, cut);
+    service.settle(&["a"]);
+    is_cut.store(true, Ordering::SeqCst);
+    service.until("its lease has run out", || service.view().members.is_empty());
+    let mut client = Client::new(service.network.clone());
+    let put = Op::Put {
+        value: 1,
+        flags: 2,
+        ttl_s: 0,
+    };
+    assert_eq!(client.ask(&key(1), &put, &|| true), Some(Answer::Stored));
+    assert_eq!(service.status("a").lease_left, Ns::MAX);
+    // When it hears of its loss, it begins anew.
+    is_cut.store(false, Ordering::SeqCst);
+    service.until("it is registered again", || !service.view().members.is_empty());
+    service.settle(&["a"]);
+    assert_eq!(client.get(&key(1)), None);
 }

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 /// Seed of the service's hash.
 pub const SEED: HashSeed = HashSeed::new(1, 2);
-const BUCKETS: usize = 1 << 12;
+/// Bytes of items per bucket, which has space for eight.
+const BUCKET_SHARE: usize = 1 << 10;
 /// Longest time between two rounds.
 const ROUND: Duration = Duration::from_micros(200);
 /// Requests that are decided about together before any is executed, as a real core does.
@@ -63,6 +64,8 @@ pub struct TestCore {
     pub index: usize,
     pub shards: Arc<ServedShards>,
     pub flaw: Option<Flaw>,
+    /// Memory for items.
+    pub log_bytes: usize,
     pub inbox: Receiver<Job>,
     /// With links: as which member, and who wants their inbox.
     pub linked: Option<(Arc<MemberIdentity>, Sender<LinkInbox>)>,
@@ -73,15 +76,15 @@ impl TestCore {
     pub fn run(self) {
         let options = PartitionOptions {
             mode: Mode::Store,
-            log_bytes: 8 << 20,
-            bucket_count: BUCKETS,
+            log_bytes: self.log_bytes,
+            bucket_count: self.log_bytes / BUCKET_SHARE,
             pages: PageWish::Small,
             ..PartitionOptions::default()
         };
         let mut partition: Partition = Partition::create(&options).expect("memory");
         let (cpu, mut core) = (NativeCpu::new(1), Core::default());
         let settings = Settings {
-            bucket_count: BUCKETS as u64,
+            bucket_count: (self.log_bytes / BUCKET_SHARE) as u64,
             ..Settings::default()
         };
         let server = Server::new(SEED.hasher(), 1_700_000_000, 1, settings, Box::new(NoHooks));

@@ -51,6 +51,8 @@ pub struct Service {
     started: usize,
     /// Whether members reach each other over TCP.
     pub is_linked: bool,
+    /// Memory for items of one core.
+    pub log_bytes: usize,
 }
 
 impl Service {
@@ -63,6 +65,7 @@ impl Service {
             members: BTreeMap::new(),
             started: 0,
             is_linked: false,
+            log_bytes: 8 << 20,
         }
     }
 
@@ -96,6 +99,7 @@ impl Service {
                 index,
                 shards: shards.clone(),
                 flaw: self.flaw,
+                log_bytes: self.log_bytes,
                 inbox,
                 linked: self.is_linked.then(|| (identity.clone(), wanted.clone())),
                 stop: stop.clone(),
