@@ -1,4 +1,4 @@
-//! [`Mover`]: the thread that fetches shards from their owners.
+//! [`Mover`]: a thread that fetches shards from their owners.
 //!
 //! ```text
 //! begin    the owner's control thread has its cores note what changes from now on
@@ -32,7 +32,7 @@ const CATCH_UPS_MAX: usize = 8;
 /// Bytes of names in one message.
 const NAMES_BYTES: usize = 64 << 10;
 
-/// Fetches sets of shards, one after the other.
+/// Fetches sets of shards, one after the other. Several movers fetch from several owners.
 pub(crate) struct Mover {
     shared: Arc<Shared>,
     cpu: NativeCpu,
@@ -66,6 +66,7 @@ impl Mover {
                     state.last_error = text;
                 }
             }
+            state.end_set(&owner);
             drop(state);
             self.shared.notify();
             if is_failure {
