@@ -25,6 +25,42 @@ pub(crate) enum Failure {
     Map(#[from] BadMapBytes),
 }
 
+/// Why the last request to etcd had no answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EtcdFailure {
+    /// The reason, in etcd's or the system's words.
+    pub why: String,
+    /// Whether etcd refuses this client, so that it is of no use to wait: wrong user or password, or no right to the keys.
+    pub is_refusal: bool,
+}
+
+impl Failure {
+    /// The failure, for those who wait.
+    fn told(&self) -> EtcdFailure {
+        EtcdFailure {
+            why: self.to_string(),
+            is_refusal: matches!(self, Failure::Etcd(error) if is_refusal(error)),
+        }
+    }
+}
+
+/// Whether etcd refuses the client itself.
+fn is_refusal(error: &etcd_client::Error) -> bool {
+    /// Numbers of gRPC's status codes.
+    const INVALID_ARGUMENT: i32 = 3;
+    const PERMISSION_DENIED: i32 = 7;
+    const UNAUTHENTICATED: i32 = 16;
+    let etcd_client::Error::GRpcStatus(status) = error else {
+        return false;
+    };
+    match i32::from(status.code()) {
+        PERMISSION_DENIED | UNAUTHENTICATED => true,
+        // A wrong password, or none where one is needed; other arguments are ours.
+        INVALID_ARGUMENT => status.message().contains("user"),
+        _ => false,
+    }
+}
+
 /// What tasks share.
 pub(crate) struct Connection {
     pub(crate) keys: Keys,
@@ -34,6 +70,8 @@ pub(crate) struct Connection {
     cluster_id: AtomicU64,
     /// Leases of our own registrations.
     leases: Mutex<BTreeMap<MemberId, i64>>,
+    /// Why the last request had no answer; `None`: it had one.
+    failure: Mutex<Option<EtcdFailure>>,
 }
 
 impl Connection {
@@ -44,6 +82,7 @@ impl Connection {
             client: tokio::sync::Mutex::new(None),
             cluster_id: AtomicU64::new(0),
             leases: Mutex::default(),
+            failure: Mutex::default(),
         }
     }
 
@@ -81,6 +120,16 @@ impl Connection {
             Err(expected) if expected != found => Err(Failure::OtherCluster { expected, found }),
             _ => Ok(header.revision() as u64),
         }
+    }
+
+    /// Notes how a request has ended.
+    pub(crate) fn note(&self, failure: Option<&Failure>) {
+        *self.failure.lock().expect("no method panics half way") = failure.map(Failure::told);
+    }
+
+    /// Why the last request had no answer.
+    pub(crate) fn failure(&self) -> Option<EtcdFailure> {
+        self.failure.lock().expect("no method panics half way").clone()
     }
 
     pub(crate) fn set_lease(&self, id: MemberId, lease: i64) {

@@ -29,6 +29,8 @@ mod keys;
 mod requests;
 mod watch;
 
+pub use connection::EtcdFailure;
+
 use connection::Connection;
 use drover_base::Ns;
 use drover_cluster::{Registry, RegistryEvent, RegistryRequest};
@@ -84,6 +86,7 @@ pub struct EtcdRegistry {
     /// `None` only while it is dropped.
     requests: Option<UnboundedSender<(u64, RegistryRequest)>>,
     events: Receiver<RegistryEvent>,
+    connection: Arc<Connection>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -102,13 +105,20 @@ impl EtcdRegistry {
         let (requests, to_do) = unbounded_channel();
         let (report, events) = channel();
         let connection = Arc::new(Connection::new(options, keys));
-        let body = move || runtime.block_on(serve(connection, to_do, report));
+        let shared = connection.clone();
+        let body = move || runtime.block_on(serve(shared, to_do, report));
         let thread = std::thread::Builder::new().name("etcd".to_string()).spawn(body);
         Ok(EtcdRegistry {
             requests: Some(requests),
             events,
+            connection,
             thread: Some(thread.map_err(OpenError::Thread)?),
         })
+    }
+
+    /// Why the last request had no answer; `None`: it had one, or there was none yet.
+    pub fn failure(&self) -> Option<EtcdFailure> {
+        self.connection.failure()
     }
 
     /// The next event, for callers that have nothing else to do: waits for it for at most `longest`.
@@ -149,10 +159,12 @@ async fn serve(
     while let Some((ticket, request)) = requests.recv().await {
         let (connection, report) = (connection.clone(), report.clone());
         tokio::spawn(async move {
-            let event = match requests::execute(&connection, request).await {
+            let done = requests::execute(&connection, request).await;
+            connection.note(done.as_ref().err());
+            let event = match done {
                 Ok(reply) => RegistryEvent::Reply { ticket, reply },
                 Err(error) => {
-                    tracing::warn!(%error, "etcd does not answer");
+                    tracing::debug!(%error, "etcd does not answer");
                     RegistryEvent::Failed { ticket }
                 }
             };
