@@ -3,6 +3,7 @@
 use crate::EtcdOptions;
 use crate::keys::Keys;
 use drover_cluster::{BadMapBytes, MemberId};
+use drover_control::DecodeError;
 use etcd_client::{Client, ConnectOptions, ResponseHeader};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,6 +24,8 @@ pub(crate) enum Failure {
     NoHeader,
     #[error("{0}")]
     Map(#[from] BadMapBytes),
+    #[error("the settings of the service cannot be read: {0}")]
+    Settings(#[from] DecodeError),
 }
 
 /// What tasks share.
