@@ -1,8 +1,9 @@
 //! [`Connection`]: the client, made when it is first needed, and what every answer is checked for.
 
-use crate::EtcdOptions;
+use crate::{EtcdOptions, NoAnswer};
 use crate::keys::Keys;
 use drover_cluster::{BadMapBytes, MemberId};
+use drover_control::DecodeError;
 use etcd_client::{Client, ConnectOptions, ResponseHeader};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,21 +24,14 @@ pub(crate) enum Failure {
     NoHeader,
     #[error("{0}")]
     Map(#[from] BadMapBytes),
-}
-
-/// Why the last request to etcd had no answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EtcdFailure {
-    /// The reason, in etcd's or the system's words.
-    pub why: String,
-    /// Whether etcd refuses this client, so that it is of no use to wait: wrong user or password, or no right to the keys.
-    pub is_refusal: bool,
+    #[error("the settings of the service cannot be read: {0}")]
+    Settings(#[from] DecodeError),
 }
 
 impl Failure {
     /// The failure, for those who wait.
-    fn told(&self) -> EtcdFailure {
-        EtcdFailure {
+    pub(crate) fn no_answer(&self) -> NoAnswer {
+        NoAnswer {
             why: self.to_string(),
             is_refusal: matches!(self, Failure::Etcd(error) if is_refusal(error)),
         }
@@ -70,8 +64,6 @@ pub(crate) struct Connection {
     cluster_id: AtomicU64,
     /// Leases of our own registrations.
     leases: Mutex<BTreeMap<MemberId, i64>>,
-    /// Why the last request had no answer; `None`: it had one.
-    failure: Mutex<Option<EtcdFailure>>,
 }
 
 impl Connection {
@@ -82,7 +74,6 @@ impl Connection {
             client: tokio::sync::Mutex::new(None),
             cluster_id: AtomicU64::new(0),
             leases: Mutex::default(),
-            failure: Mutex::default(),
         }
     }
 
@@ -120,16 +111,6 @@ impl Connection {
             Err(expected) if expected != found => Err(Failure::OtherCluster { expected, found }),
             _ => Ok(header.revision() as u64),
         }
-    }
-
-    /// Notes how a request has ended.
-    pub(crate) fn note(&self, failure: Option<&Failure>) {
-        *self.failure.lock().expect("no method panics half way") = failure.map(Failure::told);
-    }
-
-    /// Why the last request had no answer.
-    pub(crate) fn failure(&self) -> Option<EtcdFailure> {
-        self.failure.lock().expect("no method panics half way").clone()
     }
 
     pub(crate) fn set_lease(&self, id: MemberId, lease: i64) {

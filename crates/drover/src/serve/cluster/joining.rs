@@ -130,9 +130,7 @@ impl Asking<'_> {
 
     /// Reports, once, that etcd is waited for.
     fn failed(&mut self) -> Result<(), Failure> {
-        let Some(failure) = self.registry.failure() else {
-            return Ok(());
-        };
+        let failure = self.registry.no_answer();
         if failure.is_refusal {
             let text = format!(
                 "--cluster {}: etcd refuses this member: {}: --cluster-auth-file names the user:password, who must \
