@@ -15,6 +15,7 @@ mod membership;
 mod network;
 mod peers;
 
-pub use joining::Joining;
+pub use advert::{Listeners, advert};
+pub use joining::{Joining, join};
 pub use listen::{Links, listen};
-pub use membership::{CoreParts, Membership};
+pub use membership::{CoreParts, Membership, MembershipStart};
