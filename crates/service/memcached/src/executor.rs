@@ -28,6 +28,8 @@ pub struct Core {
     pub(crate) connection: u32,
     /// Bits of all watched event kinds, as of the beginning of the step.
     pub(crate) watched: u32,
+    /// Number of times that this core has flushed all items.
+    pub(crate) flushes: u64,
     /// Number of [resets](Server) that this core has done.
     resets: u32,
     /// What this core has published of its partition.
@@ -105,6 +107,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         if is_due {
             // First: until then a flush that is due keeps other cores from reading.
             self.partition.clear();
+            self.core.flushes += 1;
         }
         self.partition.set_clear_at_s((!is_due).then_some(at_s));
     }

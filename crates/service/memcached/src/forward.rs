@@ -14,6 +14,7 @@
 //! | `m` | as `v`, for several keys: `gather.rs` | all their replies, and where each ends |
 //! | `x` | drop_old (1), the key: its new value was too large | nothing |
 //! | `f` | seconds since the server's start (4) at which to flush all; 0 = now | nothing |
+//! | `p`, `k`, `s`, `z` | of a hand-over between members: [`handover`](crate::handover) | see there |
 //! | `d` | kind of dump (1), first hash (8), number of hashes (8), number of the limit (8) | lines of one piece of a dump |
 //!
 //! Numbers are little-endian. The receiving core parses the request again: that costs less than a second format for
@@ -22,6 +23,7 @@
 use crate::Executor;
 use crate::dump::Dump;
 use crate::exec::{fetch, with_binary_key, with_key};
+use crate::handover::Job;
 use crate::parse::{self, Parsed};
 use crate::request::{Expiry, Fetch, Request};
 use drover_base::{Cpu, KeyHash};
@@ -99,6 +101,8 @@ pub enum What<'m> {
     },
     /// One piece of a dump: the body.
     Dump(&'m [u8]),
+    /// A piece of a hand-over between members: its kind and body.
+    Handover(u8, &'m [u8]),
 }
 
 impl<'m> Message<'m> {
@@ -130,6 +134,7 @@ impl<'m> Message<'m> {
                 at_s: u32::from_le_bytes(body.try_into().ok()?),
             },
             b'd' => What::Dump(body),
+            kind @ (b'p' | b'k' | b's' | b'z') => What::Handover(kind, body),
             _ => return None,
         };
         Some(Message {
@@ -186,6 +191,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             What::TooLarge { drop_old, key } => self.drop_old(Key { hash, bytes: key }, drop_old),
             What::Flush { at_s } => self.flush(at_s),
             What::Dump(body) => Dump::from_bytes(body)?.write(self, output),
+            What::Handover(kind, body) => Job { kind, body }.run(self, output)?,
         }
         Some(())
     }

@@ -75,6 +75,7 @@ mod exec;
 mod executor;
 pub mod forward;
 mod gather;
+pub mod handover;
 mod in_place;
 mod line;
 pub mod parse;
