@@ -2,6 +2,7 @@
 
 mod announce;
 mod args;
+mod cluster;
 #[cfg(test)]
 mod card_numbers;
 mod extended;

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 
 /// The bound port, and what others know of it.
-pub struct Links {
+pub struct MemberPort {
     pub listener: TcpListener,
     pub advertised: Advertised,
 }
@@ -17,7 +17,7 @@ pub struct Links {
 ///
 /// # Errors
 /// It is in use, or cannot be bound.
-pub fn listen(settings: &Settings) -> Result<Option<Links>, Failure> {
+pub fn listen(settings: &Settings) -> Result<Option<MemberPort>, Failure> {
     let Some(advertised) = settings.cluster.advertise.as_ref() else {
         return Ok(None);
     };
@@ -29,7 +29,7 @@ pub fn listen(settings: &Settings) -> Result<Option<Links>, Failure> {
         Failure::new(code, advice::of_address("--advertise", advertised, &error))
     })?;
     let advertised = advertised.clone();
-    Ok(Some(Links { listener, advertised }))
+    Ok(Some(MemberPort { listener, advertised }))
 }
 
 /// Listens at the host, if it is this machine's, else (it may be that of a gateway between networks) at all addresses.

@@ -1,13 +1,19 @@
 //! [`Membership`]: a member that runs, beside its cores.
 
+use super::advert::{Listeners, advert};
 use super::control::answer_links;
 use super::joining::Joining;
+use super::listen::MemberPort;
 use super::network::LinkNetwork;
 use super::peers::PeerBook;
 use crate::exit::{self, Failure};
+use crate::serve::settings::Settings;
+use drover_base::HashSeed;
 use drover_cluster::{Advert, HandoverTimes, LeaseTerms, MOVES_MAX, SHARD_COUNT, ServedShards};
+use drover_control::ControlAddr;
 use drover_links::{AcceptorOptions, LinkAcceptor, LinkInbox, Links, LinksOptions, MemberIdentity};
 use drover_member::{ControlHandler, Member, MemberOptions, MemberStatus};
+use drover_net::Address;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -59,47 +65,85 @@ pub struct Membership {
     member: Member,
 }
 
-/// What a [`Membership`] is started with.
-pub struct MembershipStart {
-    pub joining: Joining,
-    pub listener: TcpListener,
-    pub advert: Advert,
-    pub terms: LeaseTerms,
-    /// Where links to each core go.
-    pub inboxes: Vec<LinkInbox>,
+/// A member whose cores do not run yet.
+pub struct Starting {
+    /// What its cores need.
+    pub parts: CoreParts,
+    joining: Joining,
+    listener: TcpListener,
+    advert: Advert,
+    terms: LeaseTerms,
 }
 
-impl Membership {
-    /// Starts the threads; the cores must run.
+impl Starting {
+    /// The member of `joining`, which others reach at `port`, with clients at these listeners.
+    ///
+    /// # Errors
+    /// The member's name is none, or its addresses are too long.
+    pub fn new(
+        settings: &Settings,
+        port: MemberPort,
+        joining: Joining,
+        native: Vec<ControlAddr>,
+        memcached: Vec<Address>,
+    ) -> Result<Starting, Failure> {
+        let MemberPort { listener, advertised } = port;
+        let listeners = Listeners {
+            native,
+            memcached,
+            admin: settings.ops.metrics_listen.value,
+            advertised: &advertised,
+        };
+        let advert = advert(settings, &joining.member_name, &listeners)?;
+        tracing::info!(
+            "member {} of {}, at {}",
+            joining.member_name,
+            joining.service,
+            advert.addresses().join(" ")
+        );
+        let (cores, item_bytes) = (settings.capacity.threads.value, settings.capacity.max_item_bytes.value);
+        Ok(Starting {
+            parts: CoreParts::new(&joining, cores, item_bytes),
+            joining,
+            listener,
+            advert,
+            terms: settings.cluster.terms(),
+        })
+    }
+
+    /// Hash of keys of the service.
+    pub fn hash_seed(&self) -> HashSeed {
+        self.joining.settings.hash_seed
+    }
+
+    /// Starts the threads of the member; its cores must run, and links to each go into its inbox.
     ///
     /// # Errors
     /// The system refuses a thread or descriptor.
-    pub fn start(start: MembershipStart, parts: &CoreParts) -> Result<Membership, Failure> {
+    pub fn start(self, inboxes: Vec<LinkInbox>) -> Result<Membership, Failure> {
         let system = |error: &dyn std::fmt::Display| Failure::new(exit::OS_ERROR, format!("member: {error}"));
+        let identity = self.parts.identity;
         let options = MemberOptions {
-            advert: start.advert,
-            terms: start.terms,
+            advert: self.advert,
+            terms: self.terms,
             handover: HandoverTimes::default(),
             handovers_max: MOVES_MAX,
-            shards: parts.shards.clone(),
-            network: Arc::new(LinkNetwork(parts.identity.clone())),
+            shards: self.parts.shards,
+            network: Arc::new(LinkNetwork(identity.clone())),
         };
-        let member = Member::start(options, start.joining.registry).map_err(|error| system(&error))?;
+        let member = Member::start(options, self.joining.registry).map_err(|error| system(&error))?;
         let (handler, control) = answer_links(member.control_handler());
-        let acceptor = LinkAcceptor::start(
-            start.listener,
-            parts.identity.clone(),
-            start.inboxes,
-            control,
-            AcceptorOptions::default(),
-        );
+        let acceptor =
+            LinkAcceptor::start(self.listener, identity, inboxes, control, AcceptorOptions::default());
         Ok(Membership {
             _acceptor: acceptor.map_err(|error| system(&error))?,
             _handler: handler,
             member,
         })
     }
+}
 
+impl Membership {
     /// The member now.
     pub fn status(&self) -> MemberStatus {
         self.member.status()

@@ -15,7 +15,6 @@ mod membership;
 mod network;
 mod peers;
 
-pub use advert::{Listeners, advert};
 pub use joining::{Joining, join};
-pub use listen::{Links, listen};
-pub use membership::{CoreParts, Membership, MembershipStart};
+pub use listen::{MemberPort, listen};
+pub use membership::{CoreParts, Membership, Starting};
