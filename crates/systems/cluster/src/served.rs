@@ -133,6 +133,13 @@ impl ServedShards {
         self.peers().get(usize::from(number)).cloned()
     }
 
+    /// The numbers of the peers that own shards, as far as this member knows.
+    pub fn owners(&self) -> BTreeSet<u16> {
+        let words = self.words.iter().map(|word| word.load(Ordering::Acquire));
+        let owners = words.filter(|word| word & SERVED == 0 && word & PEER != 0);
+        owners.map(|word| ((word & PEER) - 1) as u16).collect()
+    }
+
     /// Called by a core at the beginning of each round. Whatever it decided before is executed; what it decides from now on
     /// heeds what the control thread has published before.
     #[inline]
