@@ -1,7 +1,7 @@
 //! A system whose workers host memcached's clients at sockets, and which may have a memory file, as `serve` starts it.
 
 use super::announce::{announce, size};
-use super::cluster::{self, CoreParts, Joining, MemberPort, Membership, Starting};
+use super::cluster::{self, Joining, MemberPort, Membership, Starting};
 use super::memcached::{Items, Memcached, unix_time_s};
 use super::ops::{self, Files, Signals};
 use super::plan::{NoPlan, plan_of};
@@ -49,7 +49,11 @@ impl<'a, S: HostingSystem> Prepare<'a> for Hosted<'a, S> {
 impl<S: HostingSystem> Start for Hosted<'_, S> {
     fn socket_addresses(&self) -> Vec<String> {
         let mut addresses = ways::addresses(&self.sockets);
-        addresses.extend(self.member_port.iter().map(|port| format!("members {}", port.advertised)));
+        addresses.extend(
+            self.member_port
+                .iter()
+                .map(|port| format!("members {}", port.advertised)),
+        );
         addresses
     }
 
@@ -72,14 +76,13 @@ impl<S: HostingSystem> Start for Hosted<'_, S> {
         let member = self.member(&listeners)?;
         let (mut hosting, now_unix_s) = self.hosting::<P>(device, member.as_ref())?;
         let memcached = self.memcached(&hosting, now_unix_s, files, member.as_ref())?;
-        let inboxes = memcached.as_ref().map(|memcached| memcached.inboxes());
         let front = memcached.as_ref().map(|memcached| memcached.front());
         hosting.co_actors = memcached.map(Memcached::co_actors::<P>);
         let memory_file = self.settings.memory.memory_file.value.clone();
         let memory_file = memory_file.zip(hosting.memory_file.clone());
         let service = S::start_hosting::<P>(device, &self.plan, listeners, on_core, hosting)
             .map_err(|error| start_failure(self.settings, error))?;
-        let membership = member.map(|member| member.start(inboxes.unwrap_or_default())).transpose()?;
+        let membership = member.map(|member| member.start()).transpose()?;
         Ok(Box::new(HostedService {
             service,
             membership,
@@ -151,7 +154,11 @@ impl<S: HostingSystem> Hosted<'_, S> {
             return Ok(None);
         };
         let native = native.iter().map(|listener| listener.addr().clone()).collect();
-        let memcached = self.sockets.iter().map(Listener::address).collect();
+        let memcached = self
+            .sockets
+            .iter()
+            .map(|listener| listener.address().clone())
+            .collect();
         Starting::new(self.settings, port, joining, native, memcached).map(Some)
     }
 
@@ -175,13 +182,11 @@ impl<S: HostingSystem> Hosted<'_, S> {
             Items::Here(&S::partition(&self.plan)),
             std::mem::take(&mut self.sockets),
         );
-        let memcached = memcached.and_then(|memcached| match member {
-            Some(member) => memcached.of_member(&member.parts),
-            None => Ok(memcached),
-        });
         let memcached =
             memcached.map_err(|error| Failure::new(exit::OS_ERROR, format!("sockets: {error}")))?;
-        Ok(Some(Arc::new(memcached)))
+        Ok(Some(Arc::new(
+            memcached.of_member(member.map(|member| member.parts.clone())),
+        )))
     }
 }
 

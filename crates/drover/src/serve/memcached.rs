@@ -1,5 +1,6 @@
 //! memcached clients: their sockets and protocol, run by the workers that own the items.
 
+use super::cluster::CoreParts;
 use super::ops::Files;
 use super::processor_time;
 use super::settings::Settings;
@@ -44,6 +45,8 @@ pub struct Memcached {
     listeners: Mutex<Vec<Listener>>,
     /// Rings; each core takes its own.
     rings: Mutex<Vec<Option<Rings>>>,
+    /// What the cores of a member need; `None`: there are no other members.
+    member: Option<Arc<CoreParts>>,
     /// Number of cores that have or may get connections: while the server stops, each waits until it is 0.
     busy_cores: Arc<AtomicUsize>,
 }
@@ -116,8 +119,15 @@ impl Memcached {
             files,
             listeners: Mutex::new(listeners),
             rings: Mutex::new(rings.into_iter().map(Some).collect()),
+            member: None,
             busy_cores: Arc::new(AtomicUsize::new(core_count)),
         })
+    }
+
+    /// Makes the cores those of a member of a service.
+    pub fn of_member(self, parts: Option<Arc<CoreParts>>) -> Memcached {
+        let member = parts;
+        Memcached { member, ..self }
     }
 
     /// Handles to the counters of memcached clients that the cores publish.

@@ -2,9 +2,9 @@
 
 mod announce;
 mod args;
-mod cluster;
 #[cfg(test)]
 mod card_numbers;
+mod cluster;
 mod extended;
 mod file_space;
 mod gateway;

@@ -1,7 +1,7 @@
 //! [`Connection`]: the client, made when it is first needed, and what every answer is checked for.
 
-use crate::{EtcdOptions, NoAnswer};
 use crate::keys::Keys;
+use crate::{EtcdOptions, NoAnswer};
 use drover_cluster::{BadMapBytes, MemberId};
 use drover_control::DecodeError;
 use etcd_client::{Client, ConnectOptions, ResponseHeader};

@@ -28,8 +28,15 @@ pub fn advert(settings: &Settings, name: &str, listeners: &Listeners<'_>) -> Res
     let cores = settings.capacity.threads.value;
     let weight = u32::try_from(settings.capacity.memory_mib.value).unwrap_or(u32::MAX);
     Advert::new(name, weight, listeners.addresses(cores)).map_err(|error| {
-        let flag = if settings.cluster.member_name.as_ref().is_some() { "--member-name" } else { "host name" };
-        Failure::new(exit::USAGE, format!("{flag}: {error}: --member-name chooses a name, --advertise the host"))
+        let flag = if settings.cluster.member_name.as_ref().is_some() {
+            "--member-name"
+        } else {
+            "host name"
+        };
+        Failure::new(
+            exit::USAGE,
+            format!("{flag}: {error}: --member-name chooses a name, --advertise the host"),
+        )
     })
 }
 
@@ -44,7 +51,9 @@ impl Listeners<'_> {
         });
         let others = [
             memcached.map(|place| format!("{MEMCACHED}{place}")),
-            self.admin.and_then(|addr| self.reached(addr)).map(|place| format!("{ADMIN}{place}")),
+            self.admin
+                .and_then(|addr| self.reached(addr))
+                .map(|place| format!("{ADMIN}{place}")),
         ];
         let others: Vec<String> = others.into_iter().flatten().collect();
         let natives = self.native.iter().filter_map(|addr| self.native(addr));
@@ -71,7 +80,8 @@ impl Listeners<'_> {
             (Scheme::Tcp, _) => None,
             (Scheme::Rdma, Endpoint::HostPort { host, port }) => {
                 let host: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
-                self.reached(SocketAddr::new(host, *port)).map(|place| format!("rdma://{place}"))
+                self.reached(SocketAddr::new(host, *port))
+                    .map(|place| format!("rdma://{place}"))
             }
             _ => Some(addr.to_string()),
         }
@@ -85,7 +95,10 @@ mod tests {
     fn addresses(host: &str, memcached: &[&str], admin: Option<&str>, native: &[&str]) -> Vec<String> {
         let advertised: Advertised = host.parse().expect("a host");
         let listeners = Listeners {
-            native: native.iter().map(|text| text.parse().expect("an address")).collect(),
+            native: native
+                .iter()
+                .map(|text| text.parse().expect("an address"))
+                .collect(),
             memcached: memcached
                 .iter()
                 .map(|text| Address::Tcp(text.parse().expect("an address")))
@@ -99,7 +112,12 @@ mod tests {
     #[test]
     fn what_others_reach_is_advertised() {
         assert_eq!(
-            addresses("10.0.0.1", &["0.0.0.0:11211"], Some("10.0.0.1:9150"), &["shm:drover", "unix:/run/x.sock"]),
+            addresses(
+                "10.0.0.1",
+                &["0.0.0.0:11211"],
+                Some("10.0.0.1:9150"),
+                &["shm:drover", "unix:/run/x.sock"]
+            ),
             [
                 "member://10.0.0.1:11212?cores=2",
                 "shm:drover",
@@ -108,7 +126,12 @@ mod tests {
             ]
         );
         assert_eq!(
-            addresses("10.0.0.1", &["127.0.0.1:11211"], Some("127.0.0.1:9150"), &["rdma://0.0.0.0:1", "shm:d"]),
+            addresses(
+                "10.0.0.1",
+                &["127.0.0.1:11211"],
+                Some("127.0.0.1:9150"),
+                &["rdma://0.0.0.0:1", "shm:d"]
+            ),
             ["member://10.0.0.1:11212?cores=2", "rdma://10.0.0.1:1", "shm:d"]
         );
         assert_eq!(

@@ -9,7 +9,9 @@ use std::sync::{Arc, Weak};
 const WAIT: Ns = Ns::from_s(1);
 
 /// Takes links to the control thread as long as the returned handler lives.
-pub fn answer_links(handler: ControlHandler) -> (Arc<ControlHandler>, impl FnMut(ControlLink) + Send + 'static) {
+pub fn answer_links(
+    handler: ControlHandler,
+) -> (Arc<ControlHandler>, impl FnMut(ControlLink) + Send + 'static) {
     let handler = Arc::new(handler);
     let weak = Arc::downgrade(&handler);
     let take = move |link: ControlLink| {
@@ -31,7 +33,10 @@ fn answer(mut link: ControlLink, handler: &Weak<ControlHandler>) {
             Ok(None) | Err(_) => return,
         };
         let Some(reply) = reply else {
-            tracing::warn!("member {}: malformed message to the control thread", link.member());
+            tracing::warn!(
+                "member {}: malformed message to the control thread",
+                link.member()
+            );
             return;
         };
         if link.reply(&reply).is_err() {

@@ -31,7 +31,11 @@ pub struct Joining {
 ///
 /// # Errors
 /// What does not heal: etcd refuses the member, another member has its name, or it has none.
-pub fn join(settings: &Settings, service: &ServiceUrl, signals: &Signals) -> Result<Option<Joining>, Failure> {
+pub fn join(
+    settings: &Settings,
+    service: &ServiceUrl,
+    signals: &Signals,
+) -> Result<Option<Joining>, Failure> {
     let cluster = &settings.cluster;
     let member_name = match cluster.member_name.as_ref() {
         Some(name) => name.clone(),
@@ -53,7 +57,10 @@ pub fn join(settings: &Settings, service: &ServiceUrl, signals: &Signals) -> Res
         return Ok(None);
     };
     let RegistryReply::Settings(Some(found)) = reply else {
-        return Err(Failure::new(exit::SOFTWARE, format!("{service}: unexpected answer {reply:?}")));
+        return Err(Failure::new(
+            exit::SOFTWARE,
+            format!("{service}: unexpected answer {reply:?}"),
+        ));
     };
     if !asking.wait_for_name(&member_name, cluster.terms().ttl + LEASE_SLACK)? {
         return Ok(None);
@@ -82,7 +89,9 @@ fn first_settings(settings: &Settings) -> ServiceSettings {
 /// The user and password for etcd.
 fn user(settings: &Settings) -> Result<Option<(String, String)>, Failure> {
     let path = settings.cluster.auth_file.as_ref();
-    let user = path.map(|path| auth::of_file("--cluster-auth-file", path)).transpose()?;
+    let user = path
+        .map(|path| auth::of_file("--cluster-auth-file", path))
+        .transpose()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok(user.map(|user| (text(user.user()), text(user.secret()))))
 }

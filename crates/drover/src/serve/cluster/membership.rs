@@ -12,11 +12,13 @@ use drover_base::HashSeed;
 use drover_cluster::{Advert, HandoverTimes, LeaseTerms, MOVES_MAX, SHARD_COUNT, ServedShards};
 use drover_control::ControlAddr;
 use drover_links::{AcceptorOptions, LinkAcceptor, LinkInbox, Links, LinksOptions, MemberIdentity};
-use drover_member::{ControlHandler, Member, MemberOptions, MemberStatus};
+use drover_member::{ControlHandler, Member, MemberAddress, MemberOptions, MemberStatus};
+use drover_memcached::{Core, MemberCounters};
 use drover_net::Address;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the cores of a member need.
 pub struct CoreParts {
@@ -26,6 +28,9 @@ pub struct CoreParts {
     peers: Arc<PeerBook>,
     /// Most bytes of a message: an item and what belongs to it.
     message_bytes_max: usize,
+    /// Where links to each core go, by core.
+    inboxes: Mutex<BTreeMap<usize, LinkInbox>>,
+    counters: Mutex<Vec<Arc<MemberCounters>>>,
 }
 
 /// Bytes of a message beside its item: command, key, head.
@@ -43,17 +48,29 @@ impl CoreParts {
             peers: PeerBook::new(shards.clone()),
             shards,
             message_bytes_max: item_bytes_max + SLACK_BYTES,
+            inboxes: Mutex::default(),
+            counters: Mutex::default(),
         }
     }
 
-    /// The links of one core.
+    /// The state and the links of the core with this index, which asks for them, once.
     ///
     /// # Errors
     /// No descriptor is left.
-    pub fn links(&self) -> io::Result<Links> {
+    pub fn of_core(&self, index: usize) -> io::Result<(Core, Links)> {
+        let core = Core::of_member(self.shards.clone(), index);
+        lock(&self.counters).extend(core.member_counters());
         let mut options = LinksOptions::default();
         options.message_bytes_max = options.message_bytes_max.max(self.message_bytes_max);
-        Links::new(self.identity.clone(), options, self.peers.finder())
+        let links = Links::new(self.identity.clone(), options, self.peers.finder())?;
+        lock(&self.inboxes).insert(index, links.inbox());
+        Ok((core, links))
+    }
+
+    /// Number of cores of the peer with this number.
+    pub fn cores_of(&self, peer: u16) -> Option<u16> {
+        let addresses = self.shards.peer(peer)?.addresses;
+        MemberAddress::of(&addresses).map(|address| address.core_count)
     }
 }
 
@@ -63,12 +80,13 @@ pub struct Membership {
     _acceptor: LinkAcceptor,
     _handler: Arc<ControlHandler>,
     member: Member,
+    parts: Arc<CoreParts>,
 }
 
 /// A member whose cores do not run yet.
 pub struct Starting {
     /// What its cores need.
-    pub parts: CoreParts,
+    pub parts: Arc<CoreParts>,
     joining: Joining,
     listener: TcpListener,
     advert: Advert,
@@ -101,9 +119,12 @@ impl Starting {
             joining.service,
             advert.addresses().join(" ")
         );
-        let (cores, item_bytes) = (settings.capacity.threads.value, settings.capacity.max_item_bytes.value);
+        let (cores, item_bytes) = (
+            settings.capacity.threads.value,
+            settings.capacity.max_item_bytes.value,
+        );
         Ok(Starting {
-            parts: CoreParts::new(&joining, cores, item_bytes),
+            parts: Arc::new(CoreParts::new(&joining, cores, item_bytes)),
             joining,
             listener,
             advert,
@@ -116,29 +137,39 @@ impl Starting {
         self.joining.settings.hash_seed
     }
 
-    /// Starts the threads of the member; its cores must run, and links to each go into its inbox.
+    /// Starts the threads of the member; its cores must run.
     ///
     /// # Errors
     /// The system refuses a thread or descriptor.
-    pub fn start(self, inboxes: Vec<LinkInbox>) -> Result<Membership, Failure> {
+    pub fn start(self) -> Result<Membership, Failure> {
         let system = |error: &dyn std::fmt::Display| Failure::new(exit::OS_ERROR, format!("member: {error}"));
-        let identity = self.parts.identity;
+        let parts = self.parts;
+        let (identity, inboxes) = (
+            parts.identity.clone(),
+            lock(&parts.inboxes).values().cloned().collect(),
+        );
         let options = MemberOptions {
             advert: self.advert,
             terms: self.terms,
             handover: HandoverTimes::default(),
             handovers_max: MOVES_MAX,
-            shards: self.parts.shards,
+            shards: parts.shards.clone(),
             network: Arc::new(LinkNetwork(identity.clone())),
         };
         let member = Member::start(options, self.joining.registry).map_err(|error| system(&error))?;
         let (handler, control) = answer_links(member.control_handler());
-        let acceptor =
-            LinkAcceptor::start(self.listener, identity, inboxes, control, AcceptorOptions::default());
+        let acceptor = LinkAcceptor::start(
+            self.listener,
+            identity,
+            inboxes,
+            control,
+            AcceptorOptions::default(),
+        );
         Ok(Membership {
             _acceptor: acceptor.map_err(|error| system(&error))?,
             _handler: handler,
             member,
+            parts,
         })
     }
 }
@@ -153,4 +184,9 @@ impl Membership {
     pub fn leave(self) {
         self.member.leave();
     }
+}
+
+/// A panic of another thread leaves nothing half done here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

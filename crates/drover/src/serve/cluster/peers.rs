@@ -15,7 +15,6 @@ const LOOK_UP_EVERY: Ns = Ns::from_s(1);
 /// Addresses of the members that the cores know by number.
 pub struct PeerBook {
     shards: Arc<ServedShards>,
-    clock: NativeCpu,
     names: Mutex<BTreeMap<String, Name>>,
 }
 
@@ -29,31 +28,29 @@ impl PeerBook {
     pub fn new(shards: Arc<ServedShards>) -> Arc<PeerBook> {
         Arc::new(PeerBook {
             shards,
-            clock: NativeCpu::new(0),
             names: Mutex::default(),
         })
     }
 
     /// For the links of one core.
     pub fn finder(self: &Arc<PeerBook>) -> FindPeer {
-        let book = self.clone();
-        Box::new(move |number| book.find(number))
+        let (book, clock) = (self.clone(), NativeCpu::new(0));
+        Box::new(move |number| book.find(number, clock.refresh()))
     }
 
-    fn find(self: &Arc<PeerBook>, number: u16) -> Option<PeerAddr> {
+    fn find(self: &Arc<PeerBook>, number: u16, now: Ns) -> Option<PeerAddr> {
         let peer = self.shards.peer(number)?;
         let place = MemberAddress::of(&peer.addresses)?.host_port;
         let addr = match place.parse() {
             Ok(addr) => addr,
-            Err(_) => self.named(place)?,
+            Err(_) => self.named(place, now)?,
         };
         let name = peer.id.name.to_string();
         Some(PeerAddr { name, addr })
     }
 
     /// The last address found for a name. `None`: none yet; a thread is looking it up, and links ask again.
-    fn named(self: &Arc<PeerBook>, place: String) -> Option<SocketAddr> {
-        let now = self.clock.refresh();
+    fn named(self: &Arc<PeerBook>, place: String, now: Ns) -> Option<SocketAddr> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let known = names.get(&place);
         let addr = known.and_then(|name| name.addr);
@@ -62,7 +59,10 @@ impl PeerBook {
             drop(names);
             let book = self.clone();
             let look_up = move || book.look_up(&place);
-            if let Err(error) = std::thread::Builder::new().name("names".to_owned()).spawn(look_up) {
+            if let Err(error) = std::thread::Builder::new()
+                .name("names".to_owned())
+                .spawn(look_up)
+            {
                 tracing::warn!("cannot start a thread that looks up names: {error}");
             }
         }
