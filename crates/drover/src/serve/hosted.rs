@@ -9,7 +9,7 @@ use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
 use super::shortage::start_failure;
 use super::{memory_file, ways};
-use crate::admin::{AskDevice, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
+use crate::admin::{AskDevice, ClusterSnapshot, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, HashSeed};
 use drover_control::ControlListener;
@@ -215,6 +215,10 @@ impl Source for HostedService {
 
     fn device(&self) -> Option<DeviceCounters> {
         (self.device)()
+    }
+
+    fn cluster(&self) -> Option<ClusterSnapshot> {
+        self.membership.as_ref().map(Membership::snapshot)
     }
 }
 

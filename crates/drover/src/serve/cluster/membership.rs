@@ -6,13 +6,14 @@ use super::joining::Joining;
 use super::listen::MemberPort;
 use super::network::LinkNetwork;
 use super::peers::PeerBook;
+use crate::admin::{ClusterSnapshot, Forwarding};
 use crate::exit::{self, Failure};
 use crate::serve::settings::Settings;
 use drover_base::HashSeed;
 use drover_cluster::{Advert, HandoverTimes, LeaseTerms, MOVES_MAX, SHARD_COUNT, ServedShards};
 use drover_control::ControlAddr;
 use drover_links::{AcceptorOptions, LinkAcceptor, LinkInbox, Links, LinksOptions, MemberIdentity};
-use drover_member::{ControlHandler, Member, MemberAddress, MemberOptions, MemberStatus};
+use drover_member::{ControlHandler, Member, MemberAddress, MemberOptions};
 use drover_memcached::{Core, MemberCounters};
 use drover_net::Address;
 use std::collections::BTreeMap;
@@ -175,9 +176,19 @@ impl Starting {
 }
 
 impl Membership {
-    /// The member now.
-    pub fn status(&self) -> MemberStatus {
-        self.member.status()
+    /// The member now, for monitors.
+    pub fn snapshot(&self) -> ClusterSnapshot {
+        let mut forwarding = Forwarding::default();
+        for core in lock(&self.parts.counters).iter() {
+            forwarding.forwarded += core.forwarded.get();
+            forwarding.served += core.served.get();
+            forwarding.elsewhere += core.elsewhere.get();
+            forwarding.parked += core.parked.get();
+            forwarding.gave_up += core.gave_up.get();
+            forwarding.lost += core.lost.get();
+        }
+        let status = self.member.status();
+        ClusterSnapshot { status, forwarding }
     }
 
     /// Serves nothing more and ends the registration, so that others take the shards over at once.
