@@ -77,12 +77,15 @@ impl<S: HostingSystem> Start for Hosted<'_, S> {
         let (mut hosting, now_unix_s) = self.hosting::<P>(device, member.as_ref())?;
         let memcached = self.memcached(&hosting, now_unix_s, files, member.as_ref())?;
         let front = memcached.as_ref().map(|memcached| memcached.front());
-        hosting.co_actors = memcached.map(Memcached::co_actors::<P>);
+        hosting.co_actors = memcached.clone().map(Memcached::co_actors::<P>);
         let memory_file = self.settings.memory.memory_file.value.clone();
         let memory_file = memory_file.zip(hosting.memory_file.clone());
         let service = S::start_hosting::<P>(device, &self.plan, listeners, on_core, hosting)
             .map_err(|error| start_failure(self.settings, error))?;
-        let membership = member.map(|member| member.start()).transpose()?;
+        let membership = member
+            .zip(memcached)
+            .map(|(member, cores)| member.start(cores))
+            .transpose()?;
         Ok(Box::new(HostedService {
             service,
             membership,
@@ -182,11 +185,12 @@ impl<S: HostingSystem> Hosted<'_, S> {
             Items::Here(&S::partition(&self.plan)),
             std::mem::take(&mut self.sockets),
         );
-        let memcached =
+        let mut memcached =
             memcached.map_err(|error| Failure::new(exit::OS_ERROR, format!("sockets: {error}")))?;
-        Ok(Some(Arc::new(
-            memcached.of_member(member.map(|member| member.parts.clone())),
-        )))
+        if let Some(member) = member {
+            memcached.join(member.parts.shards.clone(), member.parts.make_links());
+        }
+        Ok(Some(Arc::new(memcached)))
     }
 }
 

@@ -45,8 +45,8 @@ impl Connection {
         }
     }
 
-    /// Another hand-over begins.
-    pub(crate) fn begin(&mut self) {
+    /// It does not matter whether the core has flushed its items since the last question.
+    pub(crate) fn allow_flush(&mut self) {
         self.flushes = None;
     }
 
@@ -60,7 +60,7 @@ impl Connection {
         take: impl FnOnce(Reply<'_>) -> Result<T, HandoverError>,
     ) -> Result<T, HandoverError> {
         let bytes = self.call.call(message)?;
-        let reply = Reply::of(&bytes).ok_or(HandoverError::Malformed { from: "a core" })?;
+        let reply = Reply::of(bytes).ok_or(HandoverError::Malformed { from: "a core" })?;
         if *self.flushes.get_or_insert(reply.flushes) != reply.flushes {
             return Err(HandoverError::Flushed);
         }

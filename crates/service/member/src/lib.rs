@@ -8,7 +8,7 @@
 //!                sweeper              mover --begin, freeze--> owner's control   | (messages between cores)
 //!                  '--------------------'---------------------------------------'
 //! ```
-//! It decides nothing: that is [`drover_cluster`]'s. It opens no socket: a [`Network`] does. It executes nothing on items: the cores
+//! It decides nothing: that is [`drover_cluster`]'s. It reaches cores through a [`Network`], such as [`LinkNetwork`]. It executes nothing on items: the cores
 //! do, on messages ([`drover_memcached::handover`]).
 //!
 //! - [`Member`] runs the three threads; [`MemberStatus`] is what operators see.
@@ -29,6 +29,7 @@
 
 mod connection;
 mod contents;
+mod link_network;
 mod member;
 mod mover;
 mod network;
@@ -42,6 +43,7 @@ mod state;
 mod status;
 mod sweeper;
 
+pub use link_network::LinkNetwork;
 pub use member::{Member, MemberOptions, StartError};
 pub use network::{Call, CallTarget, MemberAddress, Network};
 pub use owner::ControlHandler;

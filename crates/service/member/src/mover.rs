@@ -33,7 +33,6 @@ const NAMES_BYTES: usize = 64 << 10;
 pub(crate) struct Mover {
     shared: Arc<Shared>,
     cpu: NativeCpu,
-    own: Option<OwnCores>,
 }
 
 impl Mover {
@@ -41,12 +40,11 @@ impl Mover {
         Mover {
             shared,
             cpu: NativeCpu::new(0),
-            own: None,
         }
     }
 
     /// Works until the member ends.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(self) {
         while let Some(set) = self.next_set() {
             let (owner, mut moves) = (set.owner.clone(), set.moves.clone());
             let mut has_stored = false;
@@ -55,8 +53,6 @@ impl Mover {
             match result {
                 Ok(()) => state.received(&moves, self.cpu.refresh()),
                 Err(error) => {
-                    // A connection that has failed must not be used again.
-                    self.own = None;
                     state.failed(&moves, has_stored);
                     let error = error_text(&error);
                     let text = format!("hand-over from {owner}: {error}");
@@ -86,7 +82,7 @@ impl Mover {
 
     /// Fetches a set. `moves`: those that still go on.
     fn fetch(
-        &mut self,
+        &self,
         set: &HandoverSet,
         moves: &mut Vec<Moving>,
         has_stored: &mut bool,
@@ -95,10 +91,7 @@ impl Mover {
         let name = &set.owner.name;
         let control = self.shared.connect_control(name, &address)?;
         let owner = self.shared.connect_cores(name, &address)?;
-        let mut own = match self.own.take() {
-            Some(own) => own,
-            None => OwnCores::connect(&self.shared)?,
-        };
+        let mut own = OwnCores::connect(&self.shared)?;
         let mut copy = Copy {
             shared: &self.shared,
             cpu: &self.cpu,
@@ -109,9 +102,7 @@ impl Mover {
             moves,
             has_stored,
         };
-        copy.run()?;
-        self.own = Some(own);
-        Ok(())
+        copy.run()
     }
 }
 
@@ -209,7 +200,11 @@ impl Copy<'_> {
         if self.moves.is_empty() {
             return Ok(0);
         }
-        let reply = self.control.call(&requests::encode(Ask::Noted, self.moves))?;
+        // Copied, since it can be long and the copy goes on meanwhile.
+        let reply = self
+            .control
+            .call(&requests::encode(Ask::Noted, self.moves))?
+            .to_vec();
         let mut count = 0;
         for (core, names) in requests::noted_of(&reply).ok_or(MALFORMED)? {
             let core = usize::from(core);

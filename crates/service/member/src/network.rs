@@ -27,7 +27,7 @@ pub trait Call: Send {
     ///
     /// # Errors
     /// The connection broke, or there was no reply in time. No other call must follow then.
-    fn call(&mut self, message: &[u8]) -> io::Result<Vec<u8>>;
+    fn call(&mut self, message: &[u8]) -> io::Result<&[u8]>;
 }
 
 /// Connects to the cores and control threads of members.

@@ -18,9 +18,8 @@ impl OwnCores {
         Ok(OwnCores { cores, messages })
     }
 
-    /// A hand-over begins: notes how often each core has flushed its items.
+    /// Notes how often each core has flushed its items.
     pub(crate) fn begin(&mut self) -> Result<(), HandoverError> {
-        self.cores.iter_mut().for_each(Connection::begin);
         self.finish(0)
     }
 

@@ -2,9 +2,16 @@
 
 use crate::requests::{self, Ask, Moving};
 use crate::shared::Shared;
+use drover_base::Ns;
 use drover_cluster::HandoverRequest;
+use drover_links::ControlLink;
 use drover_mem::NativeCpu;
+use std::io;
 use std::sync::Arc;
+use std::thread::Builder;
+
+/// Time after which a thread that serves a link looks whether the member has ended.
+const LOOK_EVERY: Ns = Ns::from_ms(500);
 
 /// Answers what other members ask this one's control thread; for any thread that has such a message. Cheap to clone.
 #[derive(Clone)]
@@ -15,6 +22,31 @@ pub struct ControlHandler {
 impl ControlHandler {
     pub(crate) fn new(shared: Arc<Shared>) -> ControlHandler {
         ControlHandler { shared }
+    }
+
+    /// Answers the messages of a link until it ends or this member does, on a thread of its own: links to the control thread are few. Does
+    /// not wait. For [`LinkAcceptor`](drover_links::LinkAcceptor).
+    pub fn serve(&self, mut link: ControlLink) {
+        let handler = self.clone();
+        let body = move || {
+            if let Err(error) = handler.serve_all(&mut link) {
+                tracing::debug!(member = link.member(), %error, "a link to the control thread has ended");
+            }
+        };
+        if let Err(error) = Builder::new().name("control link".to_string()).spawn(body) {
+            tracing::warn!(%error, "no thread for a link to the control thread");
+        }
+    }
+
+    fn serve_all(&self, link: &mut ControlLink) -> io::Result<()> {
+        while self.shared.state().ends.is_none() {
+            let Some(message) = link.receive(LOOK_EVERY)? else {
+                continue;
+            };
+            let reply = self.answer(message);
+            link.reply(&reply.ok_or(io::ErrorKind::InvalidData)?)?;
+        }
+        Ok(())
     }
 
     /// The reply to a message. `None`: it is malformed, and its connection should be closed. Waits for a round of every core, for up to

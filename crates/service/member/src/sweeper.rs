@@ -58,7 +58,7 @@ impl Sweeper {
         for call in self.shared.connect_own()? {
             let (mut core, mut cursor) = (Connection::new(call), 0);
             while cursor < END {
-                core.begin();
+                core.allow_flush();
                 let next = core.ask(&discard_message(&set, cursor), |reply| Ok(reply.number))?;
                 if next <= cursor {
                     return Err(HandoverError::Malformed { from: "a core" });

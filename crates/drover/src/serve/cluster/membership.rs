@@ -8,18 +8,16 @@ use super::network::LinkNetwork;
 use super::peers::PeerBook;
 use crate::admin::{ClusterSnapshot, Forwarding};
 use crate::exit::{self, Failure};
+use crate::serve::memcached::{MakeLinks, Memcached};
 use crate::serve::settings::Settings;
 use drover_base::HashSeed;
 use drover_cluster::{Advert, HandoverTimes, LeaseTerms, MOVES_MAX, SHARD_COUNT, ServedShards};
 use drover_control::ControlAddr;
-use drover_links::{AcceptorOptions, LinkAcceptor, LinkInbox, Links, LinksOptions, MemberIdentity};
-use drover_member::{ControlHandler, Member, MemberAddress, MemberOptions};
-use drover_memcached::{Core, MemberCounters};
+use drover_links::{AcceptorOptions, LinkAcceptor, Links, LinksOptions, MemberIdentity};
+use drover_member::{ControlHandler, Member, MemberOptions};
 use drover_net::Address;
-use std::collections::BTreeMap;
-use std::io;
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// What the cores of a member need.
 pub struct CoreParts {
@@ -29,9 +27,6 @@ pub struct CoreParts {
     peers: Arc<PeerBook>,
     /// Most bytes of a message: an item and what belongs to it.
     message_bytes_max: usize,
-    /// Where links to each core go, by core.
-    inboxes: Mutex<BTreeMap<usize, LinkInbox>>,
-    counters: Mutex<Vec<Arc<MemberCounters>>>,
 }
 
 /// Bytes of a message beside its item: command, key, head.
@@ -49,29 +44,15 @@ impl CoreParts {
             peers: PeerBook::new(shards.clone()),
             shards,
             message_bytes_max: item_bytes_max + SLACK_BYTES,
-            inboxes: Mutex::default(),
-            counters: Mutex::default(),
         }
     }
 
-    /// The state and the links of the core with this index, which asks for them, once.
-    ///
-    /// # Errors
-    /// No descriptor is left.
-    pub fn of_core(&self, index: usize) -> io::Result<(Core, Links)> {
-        let core = Core::of_member(self.shards.clone(), index);
-        lock(&self.counters).extend(core.member_counters());
+    /// Makes the links of a core, on its thread.
+    pub fn make_links(&self) -> MakeLinks {
+        let (identity, peers) = (self.identity.clone(), self.peers.clone());
         let mut options = LinksOptions::default();
         options.message_bytes_max = options.message_bytes_max.max(self.message_bytes_max);
-        let links = Links::new(self.identity.clone(), options, self.peers.finder())?;
-        lock(&self.inboxes).insert(index, links.inbox());
-        Ok((core, links))
-    }
-
-    /// Number of cores of the peer with this number.
-    pub fn cores_of(&self, peer: u16) -> Option<u16> {
-        let addresses = self.shards.peer(peer)?.addresses;
-        MemberAddress::of(&addresses).map(|address| address.core_count)
+        Box::new(move || Links::new(identity.clone(), options.clone(), peers.finder()))
     }
 }
 
@@ -81,13 +62,13 @@ pub struct Membership {
     _acceptor: LinkAcceptor,
     _handler: Arc<ControlHandler>,
     member: Member,
-    parts: Arc<CoreParts>,
+    memcached: Arc<Memcached>,
 }
 
 /// A member whose cores do not run yet.
 pub struct Starting {
     /// What its cores need.
-    pub parts: Arc<CoreParts>,
+    pub parts: CoreParts,
     joining: Joining,
     listener: TcpListener,
     advert: Advert,
@@ -125,7 +106,7 @@ impl Starting {
             settings.capacity.max_item_bytes.value,
         );
         Ok(Starting {
-            parts: Arc::new(CoreParts::new(&joining, cores, item_bytes)),
+            parts: CoreParts::new(&joining, cores, item_bytes),
             joining,
             listener,
             advert,
@@ -138,23 +119,21 @@ impl Starting {
         self.joining.settings.hash_seed
     }
 
-    /// Starts the threads of the member; its cores must run.
+    /// Starts the threads of the member, whose cores, those of `memcached`, must run.
     ///
     /// # Errors
     /// The system refuses a thread or descriptor.
-    pub fn start(self) -> Result<Membership, Failure> {
+    pub fn start(self, memcached: Arc<Memcached>) -> Result<Membership, Failure> {
         let system = |error: &dyn std::fmt::Display| Failure::new(exit::OS_ERROR, format!("member: {error}"));
-        let parts = self.parts;
-        let (identity, inboxes) = (
-            parts.identity.clone(),
-            lock(&parts.inboxes).values().cloned().collect(),
-        );
+        let identity = self.parts.identity;
+        let inboxes = memcached.inboxes();
+        let inboxes = inboxes.ok_or_else(|| system(&"a core has no links"))?;
         let options = MemberOptions {
             advert: self.advert,
             terms: self.terms,
             handover: HandoverTimes::default(),
             handovers_max: MOVES_MAX,
-            shards: parts.shards.clone(),
+            shards: self.parts.shards,
             network: Arc::new(LinkNetwork(identity.clone())),
         };
         let member = Member::start(options, self.joining.registry).map_err(|error| system(&error))?;
@@ -170,7 +149,7 @@ impl Starting {
             _acceptor: acceptor.map_err(|error| system(&error))?,
             _handler: handler,
             member,
-            parts,
+            memcached,
         })
     }
 }
@@ -179,7 +158,7 @@ impl Membership {
     /// The member now, for monitors.
     pub fn snapshot(&self) -> ClusterSnapshot {
         let mut forwarding = Forwarding::default();
-        for core in lock(&self.parts.counters).iter() {
+        for core in self.memcached.member_counters() {
             forwarding.forwarded += core.forwarded.get();
             forwarding.served += core.served.get();
             forwarding.elsewhere += core.elsewhere.get();
@@ -195,9 +174,4 @@ impl Membership {
     pub fn leave(self) {
         self.member.leave();
     }
-}
-
-/// A panic of another thread leaves nothing half done here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,4 +17,4 @@ mod peers;
 
 pub use joining::{Joining, join};
 pub use listen::{MemberPort, listen};
-pub use membership::{CoreParts, Membership, Starting};
+pub use membership::{Membership, Starting};

@@ -35,8 +35,7 @@ impl Network for LinkNetwork {
 struct LinkCall(LinkCaller);
 
 impl Call for LinkCall {
-    fn call(&mut self, message: &[u8]) -> io::Result<Vec<u8>> {
-        let reply = self.0.call(message, REPLY_MAX).map_err(io::Error::other)?;
-        Ok(reply.to_vec())
+    fn call(&mut self, message: &[u8]) -> io::Result<&[u8]> {
+        self.0.call(message, REPLY_MAX).map_err(io::Error::other)
     }
 }

@@ -88,7 +88,7 @@ impl std::fmt::Debug for MemberCore {
 }
 
 impl MemberCore {
-    fn new(shards: Arc<ServedShards>, index: usize) -> MemberCore {
+    fn new(shards: Arc<ServedShards>, index: usize, counters: Arc<MemberCounters>) -> MemberCore {
         MemberCore {
             shards,
             index,
@@ -98,7 +98,7 @@ impl MemberCore {
             routes: Routes::new(),
             parking: Parking::new(PARKED_BYTES_MAX),
             refused: Vec::new(),
-            counters: Arc::default(),
+            counters,
         }
     }
 
@@ -203,16 +203,11 @@ pub(crate) fn post(
 }
 
 impl Core {
-    /// State of the core with this index of a member that serves what `shards` says.
-    pub fn of_member(shards: Arc<ServedShards>, index: usize) -> Core {
+    /// State of the core with this index of a member that serves what `shards` says. It counts in `counters`, which no other core does.
+    pub fn of_member(shards: Arc<ServedShards>, index: usize, counters: Arc<MemberCounters>) -> Core {
         let mut core = Core::default();
-        core.member = Some(Box::new(MemberCore::new(shards, index)));
+        core.member = Some(Box::new(MemberCore::new(shards, index, counters)));
         core
-    }
-
-    /// Counters of a core of a member.
-    pub fn member_counters(&self) -> Option<Arc<MemberCounters>> {
-        self.member.as_ref().map(|member| member.counters.clone())
     }
 
     /// A link has been closed: the number of its [source](Source::Link) does not come again.
