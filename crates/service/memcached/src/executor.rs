@@ -4,6 +4,7 @@ use crate::counters::Holdings;
 use crate::gather::Gathered;
 use crate::in_place::InPlaceReads;
 use crate::line::LineBuffer;
+use crate::member::MemberCore;
 use crate::{CoreRouter, Counters, Server};
 use drover_base::Cpu;
 use drover_base::sync::Ordering;
@@ -24,6 +25,8 @@ pub struct Core {
     pub(crate) gathered: Vec<Gathered>,
     /// End of a reply to such a message.
     pub(crate) places: Vec<u8>,
+    /// What a core of a member of a service has; `None`: there is no cluster.
+    pub(crate) member: Option<Box<MemberCore>>,
     /// Number of the connection whose requests are being executed.
     pub(crate) connection: u32,
     /// Bits of all watched event kinds, as of the beginning of the step.

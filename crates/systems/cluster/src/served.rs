@@ -10,6 +10,7 @@ use crate::{Epoch, MemberId, Ownership, ShardId};
 use drover_base::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use drover_base::{KeyHash, Ns};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 /// The member serves the shard.
@@ -65,6 +66,14 @@ pub struct ServedShards {
     cores: Box<[Core]>,
     /// Peers by number. A number keeps its meaning: each life of a member has one of its own.
     peers: Mutex<Vec<Peer>>,
+}
+
+impl fmt::Debug for ServedShards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedShards")
+            .field("epoch", &self.epoch())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Another member.
@@ -131,6 +140,13 @@ impl ServedShards {
     /// The peer with this number; `None` only for a number that no verdict had.
     pub fn peer(&self, number: u16) -> Option<Peer> {
         self.peers().get(usize::from(number)).cloned()
+    }
+
+    /// The numbers of the peers that own shards, as far as this member knows.
+    pub fn owners(&self) -> BTreeSet<u16> {
+        let words = self.words.iter().map(|word| word.load(Ordering::Acquire));
+        let owners = words.filter(|word| word & SERVED == 0 && word & PEER != 0);
+        owners.map(|word| ((word & PEER) - 1) as u16).collect()
     }
 
     /// Called by a core at the beginning of each round. Whatever it decided before is executed; what it decides from now on

@@ -6,6 +6,7 @@ mod handover;
 mod history;
 mod limits;
 mod login;
+mod members;
 mod model;
 mod no_allocation;
 mod pieces;
