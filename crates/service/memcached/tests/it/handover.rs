@@ -8,7 +8,7 @@ use drover_memcached::handover::{
 };
 use drover_memcached::{NoHooks, SingleCore};
 use drover_net::Output;
-use drover_store::Hint;
+use drover_store::{Hint, Key};
 use drover_testkit::seeds::Seeds;
 
 const SHARDS: usize = 64;
@@ -151,7 +151,15 @@ fn noted_keys_are_as_they_are_now() {
     owner.say(&mut client, b"set a 0 0 1\r\n1\r\nset b 0 0 1\r\n1\r\n");
     let mut set = ShardSet::new(SHARDS);
     (0..SHARDS as u16).for_each(|shard| set.insert(ShardId(shard)));
+    // A native client may store an item under the hash of its key alone.
+    let nameless = Key {
+        hash: hash("nameless"),
+        bytes: &[],
+    };
+    let put = |owner: &mut Bed, value| owner.partition.put(&owner.cpu, nameless, value, 0, owner.now_s);
+    put(&mut owner, b"1");
     copy(&mut owner, &mut next, &set);
+    put(&mut owner, b"22");
     owner.say(&mut client, b"set a 0 0 1\r\n2\r\ndelete b\r\n");
     let mut names = Vec::new();
     for key in ["a", "b", "c"] {
@@ -159,7 +167,11 @@ fn noted_keys_are_as_they_are_now() {
         let (hash, key) = (KeyHash::default(), key.as_bytes());
         Name { hash, key }.put(&mut names);
     }
+    let (hash, key) = (nameless.hash, nameless.bytes);
+    Name { hash, key }.put(&mut names);
     look_up(&mut owner, &mut next, &names);
+    let item = next.partition.get(&next.cpu, nameless, next.now_s);
+    assert_eq!(item.expect("it has come over").to_value(), b"22");
     let said = next.say(&mut Client::new(), b"get a b c\r\n");
     assert_eq!(String::from_utf8_lossy(&said), "VALUE a 0 1\r\n2\r\nEND\r\n");
 }
