@@ -13,6 +13,8 @@ use drover_testkit::seeds::Seeds;
 
 const SHARDS: usize = 64;
 const KEYS: u64 = 300;
+/// Number of a hand-over.
+const ATTEMPT: u64 = 5;
 
 fn hash(key: &str) -> KeyHash {
     HashSeed::new(1, 2).hasher().hash(key.as_bytes())
@@ -95,7 +97,7 @@ fn copy(owner: &mut Bed, next: &mut Bed, set: &ShardSet) -> u32 {
 }
 
 fn store(next: &mut Bed, reply: Reply<'_>, names: &mut Vec<u8>) {
-    let (mut message, mut count) = (StoreMessage::new(reply.version), 0);
+    let (mut message, mut count) = (StoreMessage::new(reply.version, ATTEMPT), 0);
     for entry in reply.entries {
         if entry.is_to_look_up() {
             entry.name.put(names);
@@ -187,7 +189,7 @@ fn only_void_items_are_deleted() {
     }
     let (set, mut cursor) = (every_other(), 0);
     while cursor < END {
-        let reply = ask(&mut bed, &discard_message(&set, cursor));
+        let reply = ask(&mut bed, &discard_message(&set, cursor, &[]));
         cursor = Reply::of(&reply).expect("a reply").number;
     }
     for key in (0..KEYS).map(key) {
@@ -206,7 +208,7 @@ fn cas_numbers_do_not_come_again_and_flushes_are_counted() {
     let message = lookup_message(&[]);
     let reply = ask(&mut owner, &message);
     let before = Reply::of(&reply).expect("a reply");
-    ask(&mut next, StoreMessage::new(before.version).bytes());
+    ask(&mut next, StoreMessage::new(before.version, ATTEMPT).bytes());
     for _ in 0..30 {
         next.say(&mut client, b"set a 0 0 1\r\n1\r\n");
         let said = next.say(&mut client, b"mg a c\r\n");
@@ -222,9 +224,29 @@ fn cas_numbers_do_not_come_again_and_flushes_are_counted() {
 }
 
 #[test]
+fn nothing_is_stored_of_an_attempt_that_has_ended() {
+    let (mut owner, mut next, mut client) = (member(100), member(100), Client::new());
+    owner.say(&mut client, b"set a 0 0 1\r\n1\r\n");
+    let mut names = Vec::new();
+    let (hash, key) = (KeyHash::default(), &b"a"[..]);
+    Name { hash, key }.put(&mut names);
+    let found = ask(&mut owner, &lookup_message(&names));
+    for (attempt, stored) in [(ATTEMPT, 0), (ATTEMPT + 1, 1)] {
+        ask(&mut next, &discard_message(&every_other(), END, &[ATTEMPT]));
+        let mut message = StoreMessage::new(0, attempt);
+        Reply::of(&found)
+            .expect("a reply")
+            .entries
+            .for_each(|entry| message.push(&entry));
+        let reply = ask(&mut next, message.bytes());
+        assert_eq!(Reply::of(&reply).expect("a reply").number, stored);
+    }
+}
+
+#[test]
 fn malformed_messages_are_refused() {
     let set = every_other();
-    let whole = [page_message(&set, 7), discard_message(&set, 7)];
+    let whole = [page_message(&set, 7), discard_message(&set, 7, &[])];
     let mut bed = member(100);
     for message in &whole {
         for len in 21..message.len() {
