@@ -14,6 +14,9 @@
 //! - [`Member`] runs the threads; [`MemberStatus`] is what operators see.
 //! - [`ControlHandler`] answers what other members ask.
 //!
+//! Why hand-overs are as they are: decision
+//! [0048](https://github.com/drover-kv/drover/blob/main/docs/decisions/0048-shards-are-handed-over-in-sets.md).
+//!
 //! # What must not happen, and why it does not
 //!
 //! - *A shard is served while void items of it are there.* What the cores hold of a shard is tracked (`contents.rs`), and a shard is published
