@@ -37,8 +37,9 @@ mod thread;
 
 pub use asynch::AsyncClient;
 pub use blocking::Client;
-pub use cluster::connect_through;
+pub use cluster::{MapSource, connect_through};
 pub use drover_base::Ns;
+pub use drover_cluster_etcd::{BadServiceUrl, ServiceUrl};
 pub use drover_control::{Credentials, CredentialsError, TlsClientOptions, TlsConnector, TlsError};
 pub use drover_kv::{
     CallError, Calls, Completion, Condition, ConnectError, FetchObjective, Op, Outcome, Refusal,

@@ -28,7 +28,7 @@ impl Connected {
     /// The address is malformed, no service answers there, the fabric is missing, or no session can be set up.
     pub fn to(addr: &str, options: &Options) -> Result<Connected, Error> {
         if addr.starts_with(ServiceUrl::SCHEME) {
-            return cluster::connect(&addr.parse()?, options);
+            return Ok(Connected::to_service(&addr.parse()?, options)?);
         }
         Ok(Connected::to_addr(addr.parse()?, options)?)
     }
@@ -39,6 +39,14 @@ impl Connected {
     /// No service answers there, the fabric is missing, or no session can be set up.
     pub fn to_addr(addr: ControlAddr, options: &Options) -> Result<Connected, ConnectError> {
         Connected::to_one_of::<Named>(addr, options)
+    }
+
+    /// As [`to`](Connected::to), with the parsed address of a service of several members.
+    ///
+    /// # Errors
+    /// etcd does not answer, the service has no members yet, or none has an address that this machine can use.
+    pub fn to_service(url: &ServiceUrl, options: &Options) -> Result<Connected, ConnectError> {
+        cluster::connect(url, options)
     }
 
     /// As [`to_addr`](Connected::to_addr), but the service's system must be one of table `T`. For programs with a table

@@ -16,8 +16,8 @@ mod members;
 mod operations;
 mod session;
 
+use crate::Options;
 use crate::session::Connected;
-use crate::{Error, Options};
 use drover_cluster::{LocalRegistry, Registry};
 use drover_cluster_etcd::{EtcdRegistry, ServiceUrl};
 use drover_kv::ConnectError;
@@ -41,11 +41,11 @@ impl MapSource for EtcdRegistry {
 }
 
 /// Connects to the service of `url`.
-pub(crate) fn connect(url: &ServiceUrl, options: &Options) -> Result<Connected, Error> {
+pub(crate) fn connect(url: &ServiceUrl, options: &Options) -> Result<Connected, ConnectError> {
     let registry = EtcdRegistry::open(url.options());
     let registry = registry.map_err(|error| ConnectError::Service(error.into()))?;
     let connected = connect_through(Box::new(registry), options);
-    Ok(connected.map_err(|error| ConnectError::Service(format!("{url}: {error}").into()))?)
+    connected.map_err(|error| ConnectError::Service(format!("{url}: {error}").into()))
 }
 
 /// Connects to the service that `registry` keeps. Blocks until the members are known, for at most `options.connect_timeout`; each is
