@@ -9,7 +9,6 @@ mod load;
 mod members;
 mod service;
 mod status;
-mod url;
 mod watch;
 
 pub use addresses::{ADMIN, MEMBER, MEMCACHED};
@@ -17,7 +16,7 @@ pub use advertised::Advertised;
 pub use check::unreachable;
 pub use service::Service;
 pub use status::table;
-pub use url::ServiceUrl;
+pub use drover_cluster_etcd::ServiceUrl;
 
 use crate::auth;
 use crate::exit::{self, Failure};

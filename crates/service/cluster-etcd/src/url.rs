@@ -28,6 +28,16 @@ impl ServiceUrl {
     /// What such addresses begin with.
     pub const SCHEME: &'static str = "etcd://";
 
+    /// Name of the service.
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Members of etcd, as `HOST:PORT`.
+    pub fn endpoints(&self) -> &[String] {
+        &self.endpoints
+    }
+
     /// How etcd is reached. Any of its members will do.
     pub fn options(&self) -> EtcdOptions {
         let urls: Vec<String> = self.endpoints.iter().map(|it| format!("http://{it}")).collect();

@@ -42,7 +42,7 @@ pub fn join(
         None => host_name(),
     };
     let mut options = service.options();
-    options.user = user(settings)?;
+    options.user = user(settings)?.or(options.user);
     let registry = EtcdRegistry::open(options).map_err(|error| Failure::new(exit::OS_ERROR, error))?;
     let mut asking = Asking {
         service,
