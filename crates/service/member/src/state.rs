@@ -20,7 +20,12 @@ pub(crate) struct State {
     shards: Arc<ServedShards>,
     /// Hand-overs that wait for their turn.
     queue: BTreeMap<ShardId, (MemberId, Epoch)>,
+    /// Owners of which a set is being fetched: of each one at a time.
+    owners: BTreeSet<MemberId>,
+    attempts: Attempts,
     actions: Vec<Action>,
+    /// Whether a hand-over waits until void items are deleted.
+    void_wanted: bool,
     pub(crate) health: RegistryHealth,
     pub(crate) tally: Tally,
     changed_at: Option<Ns>,
@@ -37,8 +42,24 @@ pub(crate) enum End {
     Vanish,
 }
 
+/// Numbers of hand-overs.
+#[derive(Default)]
+struct Attempts {
+    last: u64,
+    /// Those of which messages may still be under way, and which no core has been told to end yet.
+    lost: Vec<u64>,
+}
+
+/// Void items that are to be deleted.
+pub(crate) struct Sweep {
+    pub(crate) shards: Vec<ShardId>,
+    /// Hand-overs of which nothing must be stored any more.
+    pub(crate) attempts: Vec<u64>,
+}
+
 /// Shards that one owner hands over together.
 pub(crate) struct HandoverSet {
+    pub(crate) attempt: u64,
     pub(crate) owner: MemberId,
     pub(crate) addresses: Vec<String>,
     pub(crate) moves: Vec<Moving>,
@@ -52,7 +73,10 @@ impl State {
             outgoing: Outgoing::default(),
             shards,
             queue: BTreeMap::new(),
+            owners: BTreeSet::new(),
+            attempts: Attempts::default(),
             actions: Vec::new(),
+            void_wanted: false,
             health: RegistryHealth::default(),
             tally: Tally::default(),
             changed_at: None,
@@ -125,6 +149,7 @@ impl State {
             return;
         }
         let waits = !self.contents.is_clean(shard) || self.queue.contains_key(&shard);
+        self.void_wanted |= !self.contents.is_clean(shard);
         if self.contents.is_clean(shard) {
             self.queue.insert(shard, (owner, tenure));
         }
@@ -133,9 +158,35 @@ impl State {
         }
     }
 
-    /// Takes all waiting hand-overs of one owner; their items may be stored from now on.
+    /// Takes the shards whose void items are to be deleted now. While shards leave the member, those that have left wait for the others, unless
+    /// one of them is needed again: a deletion scans all items of the member.
+    pub(crate) fn take_void(&mut self) -> Option<Sweep> {
+        let is_due = self.outgoing.is_empty() || self.void_wanted || self.contents.has_waiting();
+        if !is_due {
+            return None;
+        }
+        self.void_wanted = false;
+        let shards = self.contents.take_void();
+        (!shards.is_empty()).then(|| Sweep {
+            shards,
+            attempts: std::mem::take(&mut self.attempts.lost),
+        })
+    }
+
+    /// Void items are deleted, or not, if a core did not answer.
+    pub(crate) fn swept(&mut self, sweep: Sweep, is_done: bool) {
+        self.contents.swept(&sweep.shards, is_done);
+        if !is_done {
+            self.attempts.lost.extend(sweep.attempts);
+        }
+    }
+
+    /// Takes all waiting hand-overs of an owner that is not busy with earlier ones; their items may be stored from now on, until
+    /// [`end_set`](State::end_set).
     pub(crate) fn take_set(&mut self) -> Option<HandoverSet> {
-        let (owner, _) = self.queue.values().next()?.clone();
+        let mut waiting = self.queue.values();
+        let (owner, _) = waiting.find(|(owner, _)| !self.owners.contains(owner))?.clone();
+        self.owners.insert(owner.clone());
         let mut moves = Vec::new();
         self.queue.retain(|shard, (from, tenure)| {
             let is_taken = *from == owner;
@@ -150,11 +201,18 @@ impl State {
         let map = self.agent.map();
         let listed = map.members().iter().find(|it| it.member.is(&owner));
         let addresses = listed.map(|it| it.member.advert.addresses().to_vec());
+        self.attempts.last += 1;
         Some(HandoverSet {
+            attempt: self.attempts.last,
             owner,
             addresses: addresses.unwrap_or_default(),
             moves,
         })
+    }
+
+    /// Ends a set, after its shards have been [received](State::received) or have [failed](State::failed).
+    pub(crate) fn end_set(&mut self, owner: &MemberId) {
+        self.owners.remove(owner);
     }
 
     /// Items of these shards are arriving. Takes those out whose moves have ended: nothing more of them must be stored.
@@ -196,6 +254,11 @@ impl State {
                 self.agent.give_up(*shard, *tenure);
             }
         }
+    }
+
+    /// A core did not answer in a hand-over: it may still execute what it has been sent.
+    pub(crate) fn lost_attempt(&mut self, attempt: u64) {
+        self.attempts.lost.push(attempt);
     }
 
     /// The member at `now`.

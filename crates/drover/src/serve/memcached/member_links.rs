@@ -89,7 +89,12 @@ impl PeerLinks for MemberLinks {
         self.links.has_space(route, bytes)
     }
 
-    fn send(&mut self, route: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), LinkRefused> {
+    fn send(
+        &mut self,
+        route: usize,
+        pending_reply: PendingReply,
+        pieces: &[&[u8]],
+    ) -> Result<(), LinkRefused> {
         self.links
             .send(route, pending_reply, pieces)
             .map_err(|refused| match refused {

@@ -2,7 +2,7 @@
 
 use super::{Origin, Settings};
 use crate::exit::{self, Failure};
-use drover_kv::Offers;
+use drover_kv::Facts;
 use drover_systems::System;
 
 /// Feature that not every system offers.
@@ -22,11 +22,14 @@ pub enum Feature {
     Eviction,
     /// Several ways by which results come to clients.
     Transfer,
+    /// Services of several members.
+    Cluster,
 }
 
 impl Feature {
-    /// Reason why a setting about the feature does not apply to a system that offers `offers`.
-    fn refusal(self, offers: &Offers) -> Option<&'static str> {
+    /// Reason why a setting about the feature does not apply to a system.
+    fn refusal(self, facts: &Facts) -> Option<&'static str> {
+        let offers = &facts.offers;
         match self {
             Feature::Memcached if !offers.memcached && !offers.gateway => {
                 Some("it serves native clients only, not memcached's")
@@ -35,6 +38,7 @@ impl Feature {
             Feature::Prefixes if !offers.memcached => Some("nothing is counted by prefix there"),
             Feature::Slots if !offers.request_slots => Some("it has no request slots"),
             Feature::Transfer if !offers.transfer => Some("its results come to clients in one way only"),
+            Feature::Cluster => facts.cluster.err(),
             Feature::MemoryFile => offers.memory_file.err(),
             Feature::Eviction => offers.eviction.err(),
             _ => None,
@@ -50,7 +54,7 @@ fn with_memory_file() -> String {
 }
 
 /// Settings of a service with items of its own, which mean nothing to a gateway.
-const OWN_ITEMS: [&str; 18] = [
+const OWN_ITEMS: [&str; 19] = [
     "system",
     "fabric",
     "hash",
@@ -69,6 +73,7 @@ const OWN_ITEMS: [&str; 18] = [
     "disable-dumping",
     "disable-watch",
     "prefix-delimiter",
+    "cluster",
 ];
 
 /// Whether a setting of [`OWN_ITEMS`] has a meaning in a gateway to a pool: its clients decide what nodes do not.
@@ -125,7 +130,7 @@ pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failu
     for row in &settings.rows {
         let (name, value, origin) = (row.name, &row.value, row.origin);
         let is_said = matches!(origin, Origin::CommandLine | Origin::File);
-        let reason = row.needs.and_then(|feature| feature.refusal(&system.offers));
+        let reason = row.needs.and_then(|feature| feature.refusal(system));
         // Port 0 is no request for memcached, and certificates are those of native clients, too.
         let is_harmless = match name {
             "port" => value == "0",

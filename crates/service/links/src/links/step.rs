@@ -254,7 +254,7 @@ fn log_end(link: &std::fmt::Arguments<'_>, failed: &Failed) {
     match failed {
         Failed::Link(LinkFailure::Left) => tracing::debug!("the link {link} was closed: {failed}"),
         Failed::Link(LinkFailure::System(error)) if error.kind() == ErrorKind::UnexpectedEof => {
-            tracing::info!("the link {link} has ended: {failed}");
+            tracing::debug!("the link {link} has ended: {failed}");
         }
         _ => tracing::warn!("the link {link} was lost: {failed}"),
     }

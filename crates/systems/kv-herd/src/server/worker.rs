@@ -9,6 +9,7 @@ use super::mail::{Command, Event, SenderExport};
 use super::options::{ServeMode, ServerOptions};
 use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
+use super::served::Membership;
 use super::setup::Setup;
 use super::stats::Counters;
 use super::sweep::{Around, Sweeper};
@@ -47,6 +48,8 @@ pub struct Worker<P: Provider, V: Variant = Standard> {
     options: Rc<ServerOptions>,
     pub(super) variant: V,
     index: usize,
+    /// What it may serve, as part of a member of a service of several; `None`: everything.
+    pub(super) membership: Option<Membership>,
     pub(super) clock: Clock,
     pub(super) clients: Clients,
     /// Finds requests in their slots.
@@ -122,8 +125,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         };
         let intake = |number| Intake::new(if number < intake_count { limit } else { 0 }, share, variant);
         let (mailer, mail) = unbounded_mailbox(ctx.waker());
+        let served = options.requests.served.clone();
+        let membership = served.map(|served| Membership::new(served, index, ctx.waker()));
         Ok(Worker {
             index,
+            membership,
             clock: Clock::new(setup.started, options.clock.start_s),
             partition,
             clients: Clients::new(),
@@ -392,6 +398,9 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     ) -> Progress {
         cpu.charge(STEP.cost, 1);
         self.clock.set(cpu.now());
+        if let Some(membership) = &self.membership {
+            membership.begin_round();
+        }
         // What is found must be answered in this very step.
         if !self.replies.has_space(cpu, &mut self.counters) {
             return Progress::Busy;
