@@ -69,6 +69,10 @@ pub const TARGETS: &[Target] = &[
         run: farm::lookup,
     },
     Target {
+        name: "link",
+        run: drover_links::fuzz_link,
+    },
+    Target {
         name: "memcached_parse",
         run: memcached::parse_bytes,
     },

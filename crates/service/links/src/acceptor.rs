@@ -28,9 +28,10 @@ const QUIET: Ns = Ns::from_s(1);
 pub struct AcceptorOptions {
     /// Time that a handshake may take.
     pub handshake_timeout: Ns,
-    /// Maximum number of connections in the handshake; a further one takes the place of the oldest.
+    /// Maximum number of connections in the handshake; a further one takes the place of the oldest. All cores of a member may
+    /// connect to all of another at the same moment.
     pub half_open_max: usize,
-    /// Maximum number of links from one member.
+    /// Maximum number of links from one member, which has one from each of its cores to each of this member's.
     pub links_per_member_max: usize,
     /// Maximum bytes of a message to the control thread.
     pub control_bytes_max: usize,
@@ -40,8 +41,8 @@ impl Default for AcceptorOptions {
     fn default() -> AcceptorOptions {
         AcceptorOptions {
             handshake_timeout: Ns::from_s(2),
-            half_open_max: 64,
-            links_per_member_max: 1024,
+            half_open_max: 512,
+            links_per_member_max: 8192,
             control_bytes_max: 2 << 20,
         }
     }

@@ -20,7 +20,7 @@ pub struct LinksOptions {
     /// Maximum bytes of a reply; the link of a longer one is closed. Memory is taken as the bytes arrive.
     pub reply_bytes_max: usize,
     /// Bytes of unwritten messages from which on a link is full, and bytes of unwritten replies from which on it reads no
-    /// further messages. One message or reply may be longer.
+    /// further messages. One message or reply may go beyond.
     pub queue_bytes: usize,
     /// Number of messages without a reply from which on a link is full.
     pub outstanding_max: usize,

@@ -94,12 +94,24 @@ impl Outgoing {
         }
     }
 
-    /// Whether a message of `bytes` bytes has space.
+    /// Whether a message of `bytes` bytes has space. Any has while less than half is used: otherwise a long message might wait
+    /// for ever, because short ones take each space first.
     #[inline]
     pub(crate) fn has_space(&self, bytes: usize, options: &LinksOptions) -> bool {
-        let queued = self.queue.len();
-        (queued == 0 || queued + PREFIX_BYTES + bytes <= options.queue_bytes)
-            && self.sent.len() < options.outstanding_max
+        let fits = self.queue.len() + PREFIX_BYTES + bytes <= options.queue_bytes;
+        (fits || self.is_half_empty(options)) && self.sent.len() < options.outstanding_max
+    }
+
+    fn is_half_empty(&self, options: &LinksOptions) -> bool {
+        self.queue.len() < options.queue_bytes / 2
+    }
+
+    /// Whether it was full and is not any more, or is closed; true once.
+    pub(crate) fn has_space_again(&mut self, options: &LinksOptions) -> bool {
+        let has_space = self.is_half_empty(options) && self.sent.len() < options.outstanding_max;
+        let again = self.refused && (has_space || matches!(self.state, State::Closed { .. }));
+        self.refused &= !again;
+        again
     }
 
     /// Queues a message, which has space.
@@ -300,5 +312,34 @@ mod tests {
             }
             assert!(ends.0.iter().map(|end| end.0).eq(0..100));
         });
+    }
+
+    #[test]
+    fn a_long_message_has_space_while_less_than_half_is_used() {
+        let options = LinksOptions {
+            queue_bytes: 1000,
+            outstanding_max: 10,
+            ..LinksOptions::default()
+        };
+        let pending_reply = PendingReply {
+            connection: 0,
+            number: 0,
+        };
+        let mut link = Outgoing::new(0, 0);
+        link.state = State::Wanted;
+        let space = |link: &Outgoing| [100, 2000].map(|bytes| link.has_space(bytes, &options));
+        link.push(pending_reply, &[&[0; 400]]);
+        assert_eq!(space(&link), [true, true]);
+        link.push(pending_reply, &[&[0; 400]]);
+        assert_eq!(space(&link), [true, false]);
+        link.push(pending_reply, &[&[0; 100]]);
+        assert_eq!(space(&link), [false, false]);
+        link.refused = true;
+        assert!(!link.has_space_again(&options));
+        link.queue.clear();
+        assert_eq!(space(&link), [true, true]);
+        assert!(link.has_space_again(&options) && !link.has_space_again(&options));
+        (3..10).for_each(|_| link.push(pending_reply, &[b"m"]));
+        assert_eq!(space(&link), [false, false], "as many as allowed are outstanding");
     }
 }

@@ -9,7 +9,6 @@
 mod step;
 
 use crate::dialing::{DialFailure, Dialing};
-use crate::frame::PREFIX_BYTES;
 use crate::handshake::MemberIdentity;
 use crate::inbox::LinkInbox;
 use crate::incoming::Incoming;
@@ -23,7 +22,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Size of the core's buffer, which is the maximum of one read, bytes.
-const BUFFER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 /// Maximum time between two looks at the times of all links.
 const TICK_MAX: Ns = Ns::from_ms(250);
 /// Events handled per step.
@@ -196,10 +195,16 @@ impl Links {
         self.outgoing.len() - 1
     }
 
-    /// Whether a message of `bytes` bytes would not find its route full. A link that is down is not full.
+    /// Whether a message of `bytes` bytes would not find its route full. A link that is down is not full. If it is full,
+    /// [`has_space_again`](Links::has_space_again) will say when it is not.
     #[inline]
-    pub fn has_space(&self, route: usize, bytes: usize) -> bool {
-        self.outgoing[route].has_space(bytes, &self.options)
+    pub fn has_space(&mut self, route: usize, bytes: usize) -> bool {
+        let link = &mut self.outgoing[route];
+        let has_space = link.has_space(bytes, &self.options);
+        if !has_space {
+            (link.refused, self.round.refused) = (true, true);
+        }
+        has_space
     }
 
     /// Queues one message, the concatenation of `pieces`; the next [`flush`](Links::flush) writes it. It ends in the
@@ -229,10 +234,10 @@ impl Links {
             }
             link.state = State::Wanted;
         }
-        if !link.has_space(bytes, &self.options) {
-            (link.refused, self.round.refused) = (true, true);
+        if !self.has_space(route, bytes) {
             return Err(SendRefused::Full);
         }
+        let link = &mut self.outgoing[route];
         if link.queue.is_empty() {
             self.dirty.push(route as u64);
         }
@@ -241,19 +246,15 @@ impl Links {
         Ok(())
     }
 
-    /// Whether messages that found a route full should be sent again: true, once, when such a route has space for a
-    /// quarter of what it holds.
+    /// Whether messages that found a route full should be sent again: true, once, when such a route has used less than half
+    /// of its space, or has broken.
     pub fn has_space_again(&mut self) -> bool {
         if !self.round.refused {
             return false;
         }
-        let bytes = self.options.queue_bytes / 4 - PREFIX_BYTES;
         let mut again = false;
-        for link in self.outgoing.iter_mut().filter(|link| link.refused) {
-            let closed = matches!(link.state, State::Closed { .. });
-            if closed || link.has_space(bytes, &self.options) {
-                (link.refused, again) = (false, true);
-            }
+        for link in &mut self.outgoing {
+            again |= link.has_space_again(&self.options);
         }
         self.round.refused = self.outgoing.iter().any(|link| link.refused);
         again

@@ -30,6 +30,8 @@ pub struct Events {
     /// How messages ended, by the number of their pending reply.
     pub ends: Vec<(u64, End)>,
     pub closed: Vec<Source>,
+    /// Number of reads with messages.
+    pub arrivals: usize,
     /// Nothing is recorded but the number of replies.
     pub is_quiet: bool,
     pub replies: u64,
@@ -38,6 +40,10 @@ pub struct Events {
 impl LinkHandler for Events {
     type Hint = usize;
     const NO_HINT: usize = usize::MAX;
+
+    fn arrived(&mut self) {
+        self.arrivals += 1;
+    }
 
     fn hint(&mut self, message: &[u8]) -> usize {
         message.len()

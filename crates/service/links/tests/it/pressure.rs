@@ -118,3 +118,22 @@ fn one_message_may_be_longer_than_the_queue() {
     assert_eq!(bed.try_send(0, 1, 1, b"m"), Err(SendRefused::Full));
     assert_eq!(bed.ends(0, 1), [(0, End::Reply([b"re ", &message[..]].concat()))]);
 }
+
+#[test]
+fn a_link_has_one_turn_in_each_round_however_much_arrives() {
+    let mut bed = Bed::new(2);
+    bed.link(0, 1);
+    let message = vec![b'm'; 100_000];
+    let (mut sent, mut rounds) = (0, 0);
+    let before = bed.events(1).arrivals;
+    while bed.events(0).ends.len() < 500 {
+        while sent < 500 && bed.try_send(0, 1, sent, &message).is_ok() {
+            sent += 1;
+        }
+        bed.round();
+        rounds += 1;
+    }
+    let turns = bed.events(1).arrivals - before;
+    assert!(turns <= rounds, "{turns} turns in {rounds} rounds");
+    assert!(turns > 100, "it is much");
+}

@@ -76,7 +76,12 @@ fn a_member_has_a_limited_number_of_links_and_gets_another_when_one_ends() {
 
 #[test]
 fn idle_connections_keep_nobody_out() {
-    let bed = Bed::new(1);
+    let mut bed = Bed::new(1);
+    let options = AcceptorOptions {
+        half_open_max: 20,
+        ..AcceptorOptions::default()
+    };
+    bed.start_with(0, options, |_| {});
     let peer = bed.peer(0);
     let connect = |_| TcpStream::connect(peer.addr).expect("it listens");
     let _idle: Vec<TcpStream> = (0..200).map(connect).collect();
