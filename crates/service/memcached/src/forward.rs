@@ -77,8 +77,6 @@ pub struct Message<'m> {
     pub hash: KeyHash,
     /// Lower half of the number of the connection on whose behalf it is.
     pub connection: u32,
-    /// Whether it is the first of messages about its key's shard that are sent again.
-    pub is_first_retry: bool,
     /// What it asks for.
     pub what: What<'m>,
 }
@@ -159,20 +157,14 @@ impl<'m> Message<'m> {
         Some(Message {
             hash,
             connection,
-            is_first_retry: head[16] & FIRST_RETRY != 0,
             what,
         })
     }
 }
 
-impl What<'_> {
-    /// Whether it is about the key whose hash is in the head.
-    fn is_about_a_key(&self) -> bool {
-        matches!(
-            self,
-            What::Request(_) | What::Fetch(..) | What::FetchAlone(..) | What::TooLarge { .. }
-        )
-    }
+/// Whether a message is a piece of a hand-over between members.
+pub(crate) fn is_handover(message: &[u8]) -> bool {
+    matches!(message.get(16), Some(b'p' | b'k' | b's' | b'z'))
 }
 
 /// Hash of the key in a message between cores. `None`: the message has less than 21 bytes, or is not about one key.
@@ -208,27 +200,20 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     }
 
     fn try_serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) -> Option<()> {
+        if self.is_member() && !self.admits_message(message) {
+            self.answer_elsewhere(&[message], output);
+            return Some(());
+        }
         let Message {
             hash,
             connection,
-            is_first_retry,
             what,
         } = Message::of(message)?;
         self.core.connection = connection;
-        if self.is_member() {
-            self.count_served(&what);
-            if what.is_about_a_key() && !self.admits(hash, is_first_retry) {
-                self.answer_elsewhere(&[message], output);
-                return Some(());
-            }
-        }
         match what {
             What::Request(request) => self.execute(&request, hash, hint, output),
             What::Fetch(how, key) => fetch(self, how, Key { hash, bytes: key }, hint, output),
-            What::FetchAlone(how, key) => {
-                fetch(self, how, Key { hash, bytes: key }, hint, output);
-                output.push(END);
-            }
+            What::FetchAlone(how, key) => self.fetch_alone(how, Key { hash, bytes: key }, hint, output),
             What::Fetches(body) => self.serve_many(body, output)?,
             What::TooLarge { drop_old, key } => {
                 self.will_change(hash, key);
@@ -241,6 +226,13 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             What::Handover(kind, body) => Job { kind, body }.run(self, output)?,
         }
         Some(())
+    }
+
+    /// A fetch of one key. Only members send it, so it is kept from the code of what cores send each other.
+    #[inline(never)]
+    fn fetch_alone(&mut self, how: Fetch, key: Key<'_>, hint: Hint, output: &mut Output) {
+        fetch(self, how, key, hint, output);
+        output.push(END);
     }
 
     /// Sends a request about one key to `core`; its reply will fill a pending reply in `output`. `input` is the request
@@ -278,7 +270,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                 Ok(())
             }
             _ => {
-                let on_failure = match request.wants_no_reply() {
+                let on_failure = match self.is_member() && request.wants_no_reply() {
                     true => OnFailure::Silence,
                     false => OnFailure::Line,
                 };

@@ -65,7 +65,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         fn keyed(hash: KeyHash, bytes: &[u8]) -> Key<'_> {
             Key { hash, bytes }
         }
-        if self.is_member() && request.may_change() {
+        if self.is_member() {
             self.note_change(request, hash);
         }
         match *request {
@@ -93,9 +93,12 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         }
     }
 
-    #[cold]
+    /// In a member: to be called before a request is executed, which may change its key.
     #[inline(never)]
     fn note_change(&self, request: &Request<'_>, hash: KeyHash) {
+        if !request.may_change() {
+            return;
+        }
         match *request {
             Request::Store(ref store) => self.will_change(hash, store.key),
             Request::Delete { key, .. } | Request::Arithmetic { key, .. } | Request::Touch { key, .. } => {

@@ -2,7 +2,7 @@
 
 use super::{FIRST_RETRY, MemberCore, Source};
 use crate::Executor;
-use crate::forward::{HEAD_BYTES, What};
+use crate::forward::{HEAD_BYTES, is_handover, key_hash};
 use drover_base::{Cpu, KeyHash};
 use drover_cluster::Verdict;
 use drover_net::Output;
@@ -36,6 +36,7 @@ impl MemberCore {
     }
 
     /// Notes a key that is about to change, if its shard is being copied.
+    #[inline(never)]
     fn note(&self, hash: KeyHash, key: &[u8]) {
         // The shard may have been frozen since it was found to be served: the note is still in time, as this round is not over.
         if self.shards.verdict(hash, self.now) != Verdict::Serve {
@@ -65,15 +66,16 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         }
     }
 
-    /// Counts a message of another member, unless it is part of a hand-over.
-    #[inline]
-    pub(crate) fn count_served(&self, what: &What<'_>) {
+    /// In a member: whether this core may execute a message. One that is about no single key it always may.
+    #[inline(never)]
+    pub(crate) fn admits_message(&mut self, message: &[u8]) -> bool {
         if let Some(member) = &self.core.member
             && matches!(member.source, Source::Link(_))
-            && !matches!(what, What::Handover(..))
+            && !is_handover(message)
         {
             member.counters.served.add_one();
         }
+        key_hash(message).is_none_or(|hash| self.admits(hash, message[16] & FIRST_RETRY != 0))
     }
 
     /// Appends "elsewhere" as the reply to a message, the concatenation of `pieces`.

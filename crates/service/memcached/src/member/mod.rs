@@ -105,6 +105,7 @@ impl MemberCore {
     }
 
     /// The route of a request of one of this core's sessions.
+    #[inline(never)]
     fn route_of(&mut self, router: &mut dyn CoreRouter, hash: KeyHash) -> usize {
         let shard = self.shards.shard_of(hash);
         if self.parking.has(shard) {
@@ -133,6 +134,7 @@ impl MemberCore {
     }
 
     /// Sends a message, or parks it if there is no way.
+    #[inline(never)]
     fn post(
         &mut self,
         router: &mut dyn CoreRouter,
@@ -193,6 +195,7 @@ impl MemberCore {
 
 /// Sends a message; all that leave a core go this way. In a member, its pending reply carries what becomes of it
 /// on failure, and a message for the route [`PARKED`] waits.
+#[inline(always)]
 pub(crate) fn post(
     member: Option<&mut MemberCore>,
     router: &mut dyn CoreRouter,

@@ -246,3 +246,100 @@ fn take_late(messages: &mut VecDeque<Parked>, now: Ns) -> Vec<Parked> {
     messages.extend(left);
     late
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARD: ShardId = ShardId(3);
+
+    fn pending(number: u64) -> PendingReply {
+        PendingReply {
+            connection: 1,
+            number,
+        }
+    }
+
+    fn numbers(messages: VecDeque<Parked>) -> Vec<u64> {
+        messages.into_iter().map(|parked| parked.pending.number).collect()
+    }
+
+    /// The shards that are due, and how many messages have waited too long.
+    fn due(parking: &mut Parking, now: Ns) -> (Vec<ShardId>, usize) {
+        let mut expired = 0;
+        let due = parking.due(now, |_| expired += 1);
+        parking.settle();
+        (due, expired)
+    }
+
+    #[test]
+    fn bounced_messages_go_before_those_that_waited() {
+        let mut parking = Parking::new(100);
+        let now = Ns::from_s(1);
+        assert_eq!(parking.bounce(SHARD, pending(1), vec![0], now), Ok(()));
+        assert_eq!(parking.park(SHARD, pending(7), vec![0], now), Ok(()));
+        assert_eq!(parking.bounce(SHARD, pending(2), vec![0], now), Ok(()));
+        assert!(parking.has(SHARD) && !parking.has(ShardId(4)));
+        let mut messages = parking.take(SHARD);
+        assert!(!parking.has(SHARD));
+        let first = messages.pop_front().expect("a message");
+        parking.sent_again(&first);
+        parking.put_back(SHARD, messages, now);
+        assert_eq!(parking.bounce(SHARD, first.pending, vec![0], now), Ok(()));
+        assert_eq!(numbers(parking.take(SHARD)), [1, 2, 7]);
+    }
+
+    #[test]
+    fn pauses_grow_and_end_when_patience_does() {
+        let mut parking = Parking::new(100);
+        let start = Ns::from_s(1);
+        let (mut now, mut pauses) = (start, Vec::new());
+        assert_eq!(parking.bounce(SHARD, pending(1), vec![0], now), Ok(()));
+        loop {
+            let before = now;
+            now = parking.next_due();
+            pauses.push((now - before).0 / 1_000_000);
+            match due(&mut parking, now) {
+                (shards, 0) => assert_eq!(shards, [SHARD]),
+                (shards, expired) => {
+                    assert_eq!((shards, expired), (Vec::new(), 1));
+                    break;
+                }
+            }
+            // Each time it is sent again, it comes back.
+            for parked in parking.take(SHARD) {
+                parking.sent_again(&parked);
+                assert_eq!(parking.bounce(SHARD, parked.pending, parked.message, now), Ok(()));
+            }
+            parking.settle();
+        }
+        assert_eq!(pauses[..9], [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+        assert!(now >= start + PATIENCE && now < start + PATIENCE + PAUSE_MAX);
+        assert_eq!(parking.next_due(), Ns::MAX);
+    }
+
+    #[test]
+    fn memory_has_a_bound_and_comes_back() {
+        let mut parking = Parking::new(100);
+        let now = Ns::ZERO;
+        assert_eq!(parking.park(SHARD, pending(1), vec![0; 60], now), Ok(()));
+        assert_eq!(parking.park(SHARD, pending(2), vec![0; 60], now), Err(NoSpace));
+        assert_eq!(parking.bounce(SHARD, pending(3), vec![0; 60], now), Err(NoSpace));
+        assert_eq!(due(&mut parking, PATIENCE), (Vec::new(), 1));
+        assert_eq!(parking.park(SHARD, pending(4), vec![0; 100], now), Ok(()));
+        assert_eq!(numbers(parking.take(SHARD)), [4]);
+        assert_eq!(parking.park(SHARD, pending(5), vec![0; 100], now), Ok(()));
+    }
+
+    #[test]
+    fn what_is_under_way_is_looked_at_again_soon() {
+        let mut parking = Parking::new(100);
+        let now = Ns::from_s(1);
+        assert_eq!(parking.park(SHARD, pending(1), vec![0], now), Ok(()));
+        let later = parking.next_due();
+        assert_eq!(due(&mut parking, later), (vec![SHARD], 0));
+        parking.put_off(SHARD, later, true);
+        parking.settle();
+        assert_eq!(parking.next_due(), later + UNDER_WAY);
+    }
+}

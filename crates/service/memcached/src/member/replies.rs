@@ -15,6 +15,9 @@ use std::io::IoSlice;
 /// Reply to a request that no member has served in time.
 const GAVE_UP: &[u8] = b"SERVER_ERROR drover: no member serves this key now\r\n";
 
+/// Most parked messages that a step sends again: it must not keep the core from its round.
+const SENT_AGAIN_MAX: usize = 1024;
+
 /// What a pending reply gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery<'r> {
@@ -127,8 +130,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         let Some(member) = &mut self.core.member else {
             return false;
         };
+        let mut budget = SENT_AGAIN_MAX;
         for shard in member.give_up(deliver) {
-            self.send_again(shard, deliver);
+            self.send_again(shard, &mut budget, deliver);
         }
         if let Some(member) = &mut self.core.member {
             member.parking.settle();
@@ -137,7 +141,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     }
 
     /// Sends the parked messages of a shard again, as far as they go one way.
-    fn send_again(&mut self, shard: ShardId, deliver: Deliver<'_>) {
+    fn send_again(&mut self, shard: ShardId, budget: &mut usize, deliver: Deliver<'_>) {
         let Some(member) = &mut self.core.member else {
             return;
         };
@@ -152,9 +156,10 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                 return;
             };
             let route = key_hash(&parked.message).map_or(PARKED, |hash| member.target(self.router, hash));
-            if route == PARKED || way.is_some_and(|way| way != route) {
+            if *budget == 0 || route == PARKED || way.is_some_and(|way| way != route) {
                 break;
             }
+            *budget -= 1;
             let is_first = way.replace(route).is_none();
             if route == self.router.own() {
                 let reply = self.serve_parked(&parked.message);
@@ -187,7 +192,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             return;
         };
         member.parking.put_back(shard, messages, now);
-        if sent == 0 {
+        if sent == 0 && *budget > 0 {
             member.parking.put_off(shard, now, false);
         }
     }

@@ -193,10 +193,10 @@ proptest! {
     }
 
     #[test]
-    fn any_message_is_served_somehow(message in prop::collection::vec(any::<u8>(), 0..60), kind in "[rvmxfdq]") {
+    fn any_message_is_served_somehow(message in prop::collection::vec(any::<u8>(), 0..60), kind in "[rvgmxfFdpkszq]", again in any::<bool>()) {
         let mut message = message;
         if let Some(place) = message.get_mut(16) {
-            *place = kind.as_bytes()[0];
+            *place = kind.as_bytes()[0] | if again { 0x80 } else { 0 };
         }
         let mut output = Output::new(0, usize::MAX);
         Cores::<Exclusive>::new(1).with_desk(0, |executor| executor.serve(&message, Hint::NONE, &mut output));

@@ -1,8 +1,12 @@
 //! A request allocates nothing, whichever it is. The allocator counts per thread, so other tests may run meanwhile.
 
 use crate::bed::{Bed, Client};
+use drover_base::Ns;
+use drover_cluster::{Advert, Draft, Map, Member, Ownership, ServedShards, ShardId, Standing};
 use drover_mem::CountingAlloc;
+use drover_memcached::Core;
 use drover_net::{Consumed, Need, Output, Protocol};
+use std::sync::Arc;
 
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();
@@ -68,4 +72,30 @@ fn a_request_allocates_nothing() {
     let before = ALLOC.count();
     bed.say(&mut client, b"stats\r\n");
     assert!(ALLOC.count() > before);
+}
+
+/// The shards of a member that serves all of them.
+fn all_shards() -> Arc<ServedShards> {
+    const SHARDS: usize = 64;
+    let member = Member {
+        advert: Advert::new("a", 1, vec!["member://a".to_owned()]).expect("a sound advert"),
+        incarnation: 1,
+    };
+    let (mut ownership, id) = (Ownership::new(SHARDS), member.id());
+    let mut draft = Draft::after(&Map::none(SHARDS));
+    assert!(draft.add(member, Standing::Joining));
+    (0..SHARDS).for_each(|shard| draft.assign(ShardId(shard as u16), 0));
+    ownership.set_id(Some(id));
+    ownership.learn(&Arc::new(draft.finish().expect("a change")), |_| None);
+    let shards = ServedShards::new(SHARDS, 1);
+    shards.publish(&ownership, |_| false);
+    shards.set_stop_at(Ns::MAX);
+    shards
+}
+
+#[test]
+fn nor_does_one_that_a_member_serves() {
+    let mut bed = Bed::new();
+    bed.core = Core::of_member(all_shards(), 0, Arc::default());
+    assert_eq!(allocations(&mut bed, 100), 0);
 }
