@@ -369,8 +369,9 @@ drover_status drover_touch(struct drover_client *client,
 drover_status drover_options_init(struct drover_options *options);
 
 /*
- Connects to the service at `address` (`shm:NAME`, `unix:/path.sock`, `rdma://host:port`), and stores a client for this thread.
- Waits until there is a session with every shard. `options` may be null.
+ Connects to the service at `address` (`shm:NAME`, `unix:/path.sock`, `rdma://host:port`, or `etcd://host[,host...]/NAME` for a
+ service of several members), and stores a client for this thread. Waits until there is a session with every shard, or until the
+ members are known. `options` may be null.
 
  # Safety
  `address` is a text that ends with a zero byte, so are the texts of `options`, `client` points to memory for a pointer, and

@@ -65,7 +65,9 @@ impl drover_status {
             CallError::Refused(refusal) => match refusal {
                 Refusal::TooLarge => DROVER_TOO_LARGE,
                 Refusal::Full | Refusal::TableFull => DROVER_FULL,
-                Refusal::Unavailable | Refusal::NodeLost(_) | Refusal::Elsewhere => DROVER_UNAVAILABLE,
+                Refusal::Unavailable | Refusal::NodeLost(_) | Refusal::Elsewhere | Refusal::NotServed(_) => {
+                    DROVER_UNAVAILABLE
+                }
                 _ => DROVER_REFUSED,
             },
             CallError::Indeterminate => DROVER_INDETERMINATE,
@@ -88,7 +90,7 @@ impl drover_status {
 
     pub(crate) fn of_connecting(error: Error) -> drover_status {
         let status = match error {
-            Error::Address(_) => DROVER_BAD_ADDRESS,
+            Error::Address(_) | Error::ServiceUrl(_) => DROVER_BAD_ADDRESS,
             _ => DROVER_NOT_CONNECTED,
         };
         status.because(error)

@@ -22,7 +22,8 @@ impl From<Connected> for Client {
 }
 
 impl Client {
-    /// Connects to the service at `addr`: `shm:NAME`, `unix:/path.sock` or `rdma://host:port`. Blocks until connected.
+    /// Connects to the service at `addr`: `shm:NAME`, `unix:/path.sock` or `rdma://host:port`, or `etcd://host[,host...]/NAME` for one
+    /// of several members. Blocks until connected.
     ///
     /// # Errors
     /// The address is malformed, no service answers there, or no session can be set up.

@@ -12,7 +12,8 @@ class Client(_codec.Codec):
     port. Threads may share a client: each has a session of its own, which it makes when it first calls. After `os.fork`, so does the
     child. `noreply` is accepted, and does nothing: the answer is always known.
 
-    :param server: the service: `"shm:NAME"`, `"unix:/path.sock"` or `"rdma://host:port"`
+    :param server: the service: `"shm:NAME"`, `"unix:/path.sock"`, `"rdma://host:port"`, or `"etcd://host[,host...]/NAME"` for a
+        service of several members
     :param serde: an object with `serialize(key, value) -> (bytes, flags)` and `deserialize(key, value, flags)`; without one, values
         are bytes (text is encoded, numbers are written in decimal)
     :param connect_timeout: longest time of each step of connecting, seconds

@@ -8,6 +8,7 @@ use std::fmt::Display;
 pub fn of_connecting(py: Python<'_>, error: Error) -> PyErr {
     match error {
         Error::Address(error) => exception(py, "BadAddress", error),
+        Error::ServiceUrl(error) => exception(py, "BadAddress", error),
         Error::Call(error) => of_call(py, error),
         error => exception(py, "NotConnected", error),
     }
@@ -25,7 +26,9 @@ pub fn of_call(py: Python<'_>, error: CallError) -> PyErr {
         CallError::Refused(refusal) => match refusal {
             Refusal::TooLarge => "TooLarge",
             Refusal::Full | Refusal::TableFull => "Full",
-            Refusal::Unavailable | Refusal::NodeLost(_) | Refusal::Elsewhere => "Unavailable",
+            Refusal::Unavailable | Refusal::NodeLost(_) | Refusal::Elsewhere | Refusal::NotServed(_) => {
+                "Unavailable"
+            }
             _ => "Refused",
         },
         CallError::Indeterminate => "Indeterminate",

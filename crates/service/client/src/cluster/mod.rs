@@ -7,6 +7,10 @@
 //! ```
 //! A request that is answered "elsewhere" was not executed: it is sent again, to the owner by a newer map or after a pause, until the
 //! operation's deadline. An update whose member was lost while it was under way is not: nobody knows whether it took effect.
+//! - [`MapSource`] is what the map comes from; `first_look` waits for the first one.
+//! - `Members` has the clients of single members, and `addresses` says how each is reached.
+//! - `Operations` keeps what is not complete, and its order; `Dispatch` decides when it is sent again.
+//!
 //! Operations on one key take effect in the order of submission because two that conflict are never under way together.
 
 mod addresses;

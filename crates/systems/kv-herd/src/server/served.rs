@@ -5,6 +5,10 @@
 //! another step has executed everything that it decided before, which is what
 //! [`begin_round`](drover_cluster::ServedShards::begin_round) says.
 //!
+//! Requests do not carry the epoch of their client's map. It would change no answer: by whatever older map a member serves a shard, no
+//! other member does before that one has frozen it or its lease has ended
+//! ([0045](https://github.com/drover-kv/drover/blob/main/docs/decisions/0045-who-may-answer-for-a-shard.md)).
+//!
 //! A retransmission is asked about if it is executed again, as a GET is. An update that was executed is answered with its result,
 //! even if another member serves the key by now. Clients keep the order of their own operations on a key: a refused one is over, and they send
 //! another only after it.
