@@ -14,11 +14,16 @@
 //! - [`Member`] runs the threads; [`MemberStatus`] is what operators see.
 //! - [`ControlHandler`] answers what other members ask.
 //!
+//! Why hand-overs are as they are: decision
+//! [0048](https://github.com/drover-kv/drover/blob/main/docs/decisions/0048-shards-are-handed-over-in-sets.md).
+//!
 //! # What must not happen, and why it does not
 //!
 //! - *A shard is served while void items of it are there.* What the cores hold of a shard is tracked (`contents.rs`), and a shard is published
 //!   as served only when that is what the map means. Deletions begin when every core has passed a round after the shard was
 //!   published as not served.
+//! - *Items are stored after they were to be deleted.* Messages of a hand-over to a core that did not answer may still be under way: before a
+//!   deletion the cores are told to store nothing of that attempt any more.
 //! - *An update is lost in a planned change.* The owner's cores note changed keys, all of them from a round on that has ended before the
 //!   first page is asked for, and the shard is frozen, on all of them, before the last notes are taken.
 //! - *A flush is undone by a copy.* Replies of cores carry how often they have flushed their items; a copy during which that changes, here

@@ -57,6 +57,9 @@ impl Mover {
             match result {
                 Ok(()) => state.received(&moves, self.cpu.refresh()),
                 Err(error) => {
+                    if has_stored && matches!(error, HandoverError::Call(_)) {
+                        state.lost_attempt(set.attempt);
+                    }
                     state.failed(&moves, has_stored);
                     let error = error_text(&error);
                     let text = format!("hand-over from {owner}: {error}");
@@ -99,7 +102,7 @@ impl Mover {
         let name = &set.owner.name;
         let control = self.shared.connect_control(name, &address)?;
         let owner = self.shared.connect_cores(name, &address)?;
-        let mut own = OwnCores::connect(&self.shared)?;
+        let mut own = OwnCores::connect(&self.shared, set.attempt)?;
         let mut copy = Copy {
             shared: &self.shared,
             cpu: &self.cpu,

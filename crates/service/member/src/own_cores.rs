@@ -8,14 +8,19 @@ use drover_memcached::handover::{Entry, PAGE_BYTES, StoreMessage};
 pub(crate) struct OwnCores {
     cores: Vec<Connection>,
     messages: Vec<(StoreMessage, u64)>,
+    attempt: u64,
 }
 
 impl OwnCores {
-    /// Connects to them.
-    pub(crate) fn connect(shared: &Shared) -> Result<OwnCores, HandoverError> {
+    /// Connects to them for this attempt.
+    pub(crate) fn connect(shared: &Shared, attempt: u64) -> Result<OwnCores, HandoverError> {
         let cores: Vec<_> = shared.connect_own()?.into_iter().map(Connection::new).collect();
-        let messages = cores.iter().map(|_| (StoreMessage::new(0), 0)).collect();
-        Ok(OwnCores { cores, messages })
+        let messages = cores.iter().map(|_| (StoreMessage::new(0, attempt), 0)).collect();
+        Ok(OwnCores {
+            cores,
+            messages,
+            attempt,
+        })
     }
 
     /// Notes how often each core has flushed its items.
@@ -51,14 +56,14 @@ impl OwnCores {
     pub(crate) fn finish(&mut self, version: u64) -> Result<(), HandoverError> {
         self.flush()?;
         for core in 0..self.cores.len() {
-            self.messages[core] = (StoreMessage::new(version), 0);
+            self.messages[core] = (StoreMessage::new(version, self.attempt), 0);
             self.send(core)?;
         }
         Ok(())
     }
 
     fn send(&mut self, core: usize) -> Result<(), HandoverError> {
-        let empty = (StoreMessage::new(0), 0);
+        let empty = (StoreMessage::new(0, self.attempt), 0);
         let (message, count) = std::mem::replace(&mut self.messages[core], empty);
         self.cores[core].ask(message.bytes(), |reply| match reply.number == count {
             true => Ok(()),

@@ -43,8 +43,11 @@ impl ControlHandler {
             let Some(message) = link.receive(LOOK_EVERY)? else {
                 continue;
             };
-            let reply = self.answer(message);
-            link.reply(&reply.ok_or(io::ErrorKind::InvalidData)?)?;
+            let Some(reply) = self.answer(message) else {
+                tracing::warn!(member = link.member(), "malformed message to the control thread");
+                return Ok(());
+            };
+            link.reply(&reply)?;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ pub(crate) struct State {
     queue: BTreeMap<ShardId, (MemberId, Epoch)>,
     /// Owners of which a set is being fetched: of each one at a time.
     owners: BTreeSet<MemberId>,
+    attempts: Attempts,
     actions: Vec<Action>,
     /// Whether a hand-over waits until void items are deleted.
     void_wanted: bool,
@@ -41,8 +42,24 @@ pub(crate) enum End {
     Vanish,
 }
 
+/// Numbers of hand-overs.
+#[derive(Default)]
+struct Attempts {
+    last: u64,
+    /// Those of which messages may still be under way, and which no core has been told to end yet.
+    lost: Vec<u64>,
+}
+
+/// Void items that are to be deleted.
+pub(crate) struct Sweep {
+    pub(crate) shards: Vec<ShardId>,
+    /// Hand-overs of which nothing must be stored any more.
+    pub(crate) attempts: Vec<u64>,
+}
+
 /// Shards that one owner hands over together.
 pub(crate) struct HandoverSet {
+    pub(crate) attempt: u64,
     pub(crate) owner: MemberId,
     pub(crate) addresses: Vec<String>,
     pub(crate) moves: Vec<Moving>,
@@ -57,6 +74,7 @@ impl State {
             shards,
             queue: BTreeMap::new(),
             owners: BTreeSet::new(),
+            attempts: Attempts::default(),
             actions: Vec::new(),
             void_wanted: false,
             health: RegistryHealth::default(),
@@ -142,13 +160,25 @@ impl State {
 
     /// Takes the shards whose void items are to be deleted now. While shards leave the member, those that have left wait for the others, unless
     /// one of them is needed again: a deletion scans all items of the member.
-    pub(crate) fn take_void(&mut self) -> Vec<ShardId> {
+    pub(crate) fn take_void(&mut self) -> Option<Sweep> {
         let is_due = self.outgoing.is_empty() || self.void_wanted || self.contents.has_waiting();
         if !is_due {
-            return Vec::new();
+            return None;
         }
         self.void_wanted = false;
-        self.contents.take_void()
+        let shards = self.contents.take_void();
+        (!shards.is_empty()).then(|| Sweep {
+            shards,
+            attempts: std::mem::take(&mut self.attempts.lost),
+        })
+    }
+
+    /// Void items are deleted, or not, if a core did not answer.
+    pub(crate) fn swept(&mut self, sweep: Sweep, is_done: bool) {
+        self.contents.swept(&sweep.shards, is_done);
+        if !is_done {
+            self.attempts.lost.extend(sweep.attempts);
+        }
     }
 
     /// Takes all waiting hand-overs of an owner that is not busy with earlier ones; their items may be stored from now on, until
@@ -171,7 +201,9 @@ impl State {
         let map = self.agent.map();
         let listed = map.members().iter().find(|it| it.member.is(&owner));
         let addresses = listed.map(|it| it.member.advert.addresses().to_vec());
+        self.attempts.last += 1;
         Some(HandoverSet {
+            attempt: self.attempts.last,
             owner,
             addresses: addresses.unwrap_or_default(),
             moves,
@@ -222,6 +254,11 @@ impl State {
                 self.agent.give_up(*shard, *tenure);
             }
         }
+    }
+
+    /// A core did not answer in a hand-over: it may still execute what it has been sent.
+    pub(crate) fn lost_attempt(&mut self, attempt: u64) {
+        self.attempts.lost.push(attempt);
     }
 
     /// The member at `now`.

@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, HandoverError};
 use crate::shared::Shared;
-use drover_cluster::ShardId;
+use crate::state::Sweep;
 use drover_mem::NativeCpu;
 use drover_memcached::handover::{END, ShardSet, discard_message};
 use std::collections::BTreeSet;
@@ -28,25 +28,24 @@ impl Sweeper {
     pub(crate) fn run(self) {
         let mut state = self.shared.state();
         while state.ends.is_none() {
-            let shards = state.take_void();
-            if shards.is_empty() {
+            let Some(due) = state.take_void() else {
                 state = self.shared.wait(state, WAIT);
                 continue;
-            }
+            };
             drop(state);
-            let result = self.sweep(&shards);
+            let (result, count) = (self.sweep(&due), due.shards.len());
             state = self.shared.state();
-            state.contents.swept(&shards, result.is_ok());
+            state.swept(due, result.is_ok());
             state.publish();
             self.shared.notify();
             if let Err(error) = result {
-                tracing::warn!(shards = shards.len(), %error, "void items could not be deleted, and will be tried again");
+                tracing::warn!(shards = count, %error, "void items could not be deleted, and will be tried again");
                 state = self.shared.wait(state, WAIT);
             }
         }
     }
 
-    fn sweep(&self, shards: &[ShardId]) -> Result<(), HandoverError> {
+    fn sweep(&self, Sweep { shards, attempts }: &Sweep) -> Result<(), HandoverError> {
         // A core may have decided, before the shards became void, about a request that it executes only now.
         if !self.shared.pass_rounds(&self.cpu) {
             let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
@@ -61,13 +60,12 @@ impl Sweeper {
             .flat_map(|shard| shard.partitions(shard_count, cores.len()));
         let concerned: BTreeSet<usize> = partitions.collect();
         for (call, index) in cores.into_iter().zip(0..) {
-            if !concerned.contains(&index) {
-                continue;
-            }
-            let (mut core, mut cursor) = (Connection::new(call), 0);
+            let mut core = Connection::new(call);
+            core.ask(&discard_message(&set, END, attempts), |_| Ok(()))?;
+            let mut cursor = if concerned.contains(&index) { 0 } else { END };
             while cursor < END {
                 core.allow_flush();
-                let next = core.ask(&discard_message(&set, cursor), |reply| Ok(reply.number))?;
+                let next = core.ask(&discard_message(&set, cursor, &[]), |reply| Ok(reply.number))?;
                 if next <= cursor {
                     return Err(HandoverError::Malformed { from: "a core" });
                 }

@@ -33,6 +33,8 @@ pub struct Core {
     pub(crate) watched: u32,
     /// Number of times that this core has flushed all items.
     pub(crate) flushes: u64,
+    /// Hand-overs that failed, and of which nothing must be stored any more: few in the life of a process.
+    pub(crate) ended_attempts: std::collections::BTreeSet<u64>,
     /// Number of [resets](Server) that this core has done.
     resets: u32,
     /// What this core has published of its partition.

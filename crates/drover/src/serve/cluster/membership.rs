@@ -1,10 +1,8 @@
 //! [`Membership`]: a member that runs, beside its cores.
 
 use super::advert::{Listeners, advert};
-use super::control::answer_links;
 use super::joining::Joining;
 use super::listen::MemberPort;
-use super::network::LinkNetwork;
 use super::peers::PeerBook;
 use crate::admin::{ClusterSnapshot, Forwarding};
 use crate::exit::{self, Failure};
@@ -14,7 +12,7 @@ use drover_base::HashSeed;
 use drover_cluster::{Advert, HandoverTimes, LeaseTerms, MOVES_MAX, SHARD_COUNT, ServedShards};
 use drover_control::ControlAddr;
 use drover_links::{AcceptorOptions, LinkAcceptor, Links, LinksOptions, MemberIdentity};
-use drover_member::{ControlHandler, Member, MemberOptions};
+use drover_member::{LinkNetwork, Member, MemberOptions};
 use drover_net::Address;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -58,9 +56,8 @@ impl CoreParts {
 
 /// The threads of a member. Dropping it ends them, and the member's registration lives on until its lease is over.
 pub struct Membership {
-    /// Before the handler: no link comes in any more.
+    /// Before the member: no link comes in any more.
     _acceptor: LinkAcceptor,
-    _handler: Arc<ControlHandler>,
     member: Member,
     memcached: Arc<Memcached>,
 }
@@ -134,20 +131,19 @@ impl Starting {
             handover: HandoverTimes::default(),
             handovers_max: MOVES_MAX,
             shards: self.parts.shards,
-            network: Arc::new(LinkNetwork(identity.clone())),
+            network: Arc::new(LinkNetwork::new(identity.clone())),
         };
         let member = Member::start(options, self.joining.registry).map_err(|error| system(&error))?;
-        let (handler, control) = answer_links(member.control_handler());
+        let control = member.control_handler();
         let acceptor = LinkAcceptor::start(
             self.listener,
             identity,
             inboxes,
-            control,
+            move |link| control.serve(link),
             AcceptorOptions::default(),
         );
         Ok(Membership {
             _acceptor: acceptor.map_err(|error| system(&error))?,
-            _handler: handler,
             member,
             memcached,
         })

@@ -8,11 +8,9 @@
 //! ```
 
 mod advert;
-mod control;
 mod joining;
 mod listen;
 mod membership;
-mod network;
 mod peers;
 
 pub use joining::{Joining, join};

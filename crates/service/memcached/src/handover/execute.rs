@@ -40,15 +40,18 @@ impl Job<'_> {
     }
 }
 
-/// Shards and cursor of a body.
-fn sweep_of(body: &[u8]) -> Option<(ShardSet, u64)> {
+/// Shards and cursor of a body, and the rest.
+fn sweep_of(body: &[u8]) -> Option<(ShardSet, u64, &[u8])> {
     let (shards, rest) = ShardSet::take(body)?;
-    Some((shards, u64::from_le_bytes(rest.try_into().ok()?)))
+    let (cursor, rest) = rest.split_first_chunk::<8>()?;
+    Some((shards, u64::from_le_bytes(*cursor), rest))
 }
 
 impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     fn read_page(&mut self, body: &[u8], entries: &mut Vec<u8>) -> Option<u64> {
-        let (shards, cursor) = sweep_of(body)?;
+        let (shards, cursor, []) = sweep_of(body)? else {
+            return None;
+        };
         let now_s = self.now_s;
         Some(self.sweep(&shards, cursor, entries, |entries, name, item| {
             // A value that would make the reply too long comes by itself, in a reply of its own.
@@ -61,7 +64,13 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     }
 
     fn discard(&mut self, body: &[u8]) -> Option<u64> {
-        let (shards, cursor) = sweep_of(body)?;
+        let (shards, cursor, attempts) = sweep_of(body)?;
+        let (attempts, []) = attempts.as_chunks::<8>() else {
+            return None;
+        };
+        self.core
+            .ended_attempts
+            .extend(attempts.iter().map(|attempt| u64::from_le_bytes(*attempt)));
         let mut names = Vec::new();
         let next = self.sweep(&shards, cursor, &mut names, |names, name, _| name.put(names));
         for entry in Entries::all(&names)? {
@@ -129,7 +138,11 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     }
 
     fn store_entries(&mut self, body: &[u8]) -> Option<u64> {
-        let (version, entries) = body.split_first_chunk::<8>()?;
+        let (version, rest) = body.split_first_chunk::<8>()?;
+        let (attempt, entries) = rest.split_first_chunk::<8>()?;
+        if self.core.ended_attempts.contains(&u64::from_le_bytes(*attempt)) {
+            return Some(0);
+        }
         self.partition.raise_version(u64::from_le_bytes(*version));
         let mut count = 0;
         for entry in Entries::all(entries)? {

@@ -5,8 +5,10 @@
 //! |---|---|---|---|---|
 //! | `p` | set of shards, cursor (8) | reads its items of these shards, from a cursor on | items, and names of items too long for this reply | next cursor; [`END`]: there is no more |
 //! | `k` | names | looks the named items up | items, and names of those that are gone | how many names have been answered, at least one |
-//! | `s` | version (8), items and names of those that are gone | stores the items, and deletes the others | | how many entries; fewer than there were: the memory is full |
-//! | `z` | set of shards, cursor (8) | deletes its items of these shards, from a cursor on | | next cursor, as for `p` |
+//! | `s` | version (8), attempt (8), items and names of those that are gone | stores the items, and deletes the others | | how many entries; fewer than there were: the memory is full, or the attempt has been ended |
+//! | `z` | set of shards, cursor (8), attempts (8 each) | ends these attempts: stores nothing of them from now on; deletes its items of these shards, from a cursor on | | next cursor, as for `p` |
+//!
+//! An attempt is a number that one hand-over has: a message of one that failed may still be under way when its items are deleted.
 //!
 //! A set of shards: how many shards the service has (2), and a bit for each of 4,096 (512), the lowest first.
 //!
@@ -95,9 +97,13 @@ pub fn page_message(shards: &ShardSet, cursor: u64) -> Vec<u8> {
     sweep(b'p', shards, cursor)
 }
 
-/// Message that deletes a piece of the items of `shards`.
-pub fn discard_message(shards: &ShardSet, cursor: u64) -> Vec<u8> {
-    sweep(b'z', shards, cursor)
+/// Message that ends `attempts`, and deletes a piece of the items of `shards`; none from [`END`] on.
+pub fn discard_message(shards: &ShardSet, cursor: u64, attempts: &[u64]) -> Vec<u8> {
+    let mut message = sweep(b'z', shards, cursor);
+    attempts
+        .iter()
+        .for_each(|attempt| message.extend_from_slice(&attempt.to_le_bytes()));
+    message
 }
 
 fn sweep(kind: u8, shards: &ShardSet, cursor: u64) -> Vec<u8> {
@@ -119,9 +125,10 @@ pub struct StoreMessage(Vec<u8>);
 
 impl StoreMessage {
     /// Without entries. The core gives later updates numbers above `version`.
-    pub fn new(version: u64) -> StoreMessage {
+    pub fn new(version: u64, attempt: u64) -> StoreMessage {
         let mut message = head(KeyHash::default(), b's', 0).to_vec();
         message.extend_from_slice(&version.to_le_bytes());
+        message.extend_from_slice(&attempt.to_le_bytes());
         StoreMessage(message)
     }
 
@@ -132,7 +139,7 @@ impl StoreMessage {
 
     /// Bytes of the entries so far.
     pub fn entry_bytes(&self) -> usize {
-        self.0.len() - HEAD_BYTES - 8
+        self.0.len() - HEAD_BYTES - 16
     }
 
     /// The message.

@@ -8,11 +8,13 @@ use drover_memcached::handover::{
 };
 use drover_memcached::{NoHooks, SingleCore};
 use drover_net::Output;
-use drover_store::Hint;
+use drover_store::{Hint, Key};
 use drover_testkit::seeds::Seeds;
 
 const SHARDS: usize = 64;
 const KEYS: u64 = 300;
+/// Number of a hand-over.
+const ATTEMPT: u64 = 5;
 
 fn hash(key: &str) -> KeyHash {
     HashSeed::new(1, 2).hasher().hash(key.as_bytes())
@@ -95,7 +97,7 @@ fn copy(owner: &mut Bed, next: &mut Bed, set: &ShardSet) -> u32 {
 }
 
 fn store(next: &mut Bed, reply: Reply<'_>, names: &mut Vec<u8>) {
-    let (mut message, mut count) = (StoreMessage::new(reply.version), 0);
+    let (mut message, mut count) = (StoreMessage::new(reply.version, ATTEMPT), 0);
     for entry in reply.entries {
         if entry.is_to_look_up() {
             entry.name.put(names);
@@ -151,7 +153,15 @@ fn noted_keys_are_as_they_are_now() {
     owner.say(&mut client, b"set a 0 0 1\r\n1\r\nset b 0 0 1\r\n1\r\n");
     let mut set = ShardSet::new(SHARDS);
     (0..SHARDS as u16).for_each(|shard| set.insert(ShardId(shard)));
+    // A native client may store an item under the hash of its key alone.
+    let nameless = Key {
+        hash: hash("nameless"),
+        bytes: &[],
+    };
+    let put = |owner: &mut Bed, value| owner.partition.put(&owner.cpu, nameless, value, 0, owner.now_s);
+    put(&mut owner, b"1");
     copy(&mut owner, &mut next, &set);
+    put(&mut owner, b"22");
     owner.say(&mut client, b"set a 0 0 1\r\n2\r\ndelete b\r\n");
     let mut names = Vec::new();
     for key in ["a", "b", "c"] {
@@ -159,7 +169,11 @@ fn noted_keys_are_as_they_are_now() {
         let (hash, key) = (KeyHash::default(), key.as_bytes());
         Name { hash, key }.put(&mut names);
     }
+    let (hash, key) = (nameless.hash, nameless.bytes);
+    Name { hash, key }.put(&mut names);
     look_up(&mut owner, &mut next, &names);
+    let item = next.partition.get(&next.cpu, nameless, next.now_s);
+    assert_eq!(item.expect("it has come over").to_value(), b"22");
     let said = next.say(&mut Client::new(), b"get a b c\r\n");
     assert_eq!(String::from_utf8_lossy(&said), "VALUE a 0 1\r\n2\r\nEND\r\n");
 }
@@ -175,7 +189,7 @@ fn only_void_items_are_deleted() {
     }
     let (set, mut cursor) = (every_other(), 0);
     while cursor < END {
-        let reply = ask(&mut bed, &discard_message(&set, cursor));
+        let reply = ask(&mut bed, &discard_message(&set, cursor, &[]));
         cursor = Reply::of(&reply).expect("a reply").number;
     }
     for key in (0..KEYS).map(key) {
@@ -194,7 +208,7 @@ fn cas_numbers_do_not_come_again_and_flushes_are_counted() {
     let message = lookup_message(&[]);
     let reply = ask(&mut owner, &message);
     let before = Reply::of(&reply).expect("a reply");
-    ask(&mut next, StoreMessage::new(before.version).bytes());
+    ask(&mut next, StoreMessage::new(before.version, ATTEMPT).bytes());
     for _ in 0..30 {
         next.say(&mut client, b"set a 0 0 1\r\n1\r\n");
         let said = next.say(&mut client, b"mg a c\r\n");
@@ -210,9 +224,29 @@ fn cas_numbers_do_not_come_again_and_flushes_are_counted() {
 }
 
 #[test]
+fn nothing_is_stored_of_an_attempt_that_has_ended() {
+    let (mut owner, mut next, mut client) = (member(100), member(100), Client::new());
+    owner.say(&mut client, b"set a 0 0 1\r\n1\r\n");
+    let mut names = Vec::new();
+    let (hash, key) = (KeyHash::default(), &b"a"[..]);
+    Name { hash, key }.put(&mut names);
+    let found = ask(&mut owner, &lookup_message(&names));
+    for (attempt, stored) in [(ATTEMPT, 0), (ATTEMPT + 1, 1)] {
+        ask(&mut next, &discard_message(&every_other(), END, &[ATTEMPT]));
+        let mut message = StoreMessage::new(0, attempt);
+        Reply::of(&found)
+            .expect("a reply")
+            .entries
+            .for_each(|entry| message.push(&entry));
+        let reply = ask(&mut next, message.bytes());
+        assert_eq!(Reply::of(&reply).expect("a reply").number, stored);
+    }
+}
+
+#[test]
 fn malformed_messages_are_refused() {
     let set = every_other();
-    let whole = [page_message(&set, 7), discard_message(&set, 7)];
+    let whole = [page_message(&set, 7), discard_message(&set, 7, &[])];
     let mut bed = member(100);
     for message in &whole {
         for len in 21..message.len() {
