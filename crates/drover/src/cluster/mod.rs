@@ -14,9 +14,9 @@ mod watch;
 pub use addresses::{ADMIN, MEMBER, MEMCACHED};
 pub use advertised::Advertised;
 pub use check::unreachable;
+pub use drover_cluster_etcd::ServiceUrl;
 pub use service::Service;
 pub use status::table;
-pub use drover_cluster_etcd::ServiceUrl;
 
 use crate::auth;
 use crate::exit::{self, Failure};
