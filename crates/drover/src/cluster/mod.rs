@@ -14,9 +14,9 @@ mod watch;
 pub use addresses::{ADMIN, MEMBER, MEMCACHED};
 pub use advertised::Advertised;
 pub use check::unreachable;
+pub use drover_cluster_etcd::ServiceUrl;
 pub use service::Service;
 pub use status::table;
-pub use drover_cluster_etcd::ServiceUrl;
 
 use crate::auth;
 use crate::exit::{self, Failure};
@@ -51,8 +51,8 @@ enum Command {
 /// Which service is meant, and how its etcd is reached.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ServiceArgs {
-    /// The service, as in `drover serve --cluster`
-    #[arg(long = "cluster", value_name = "etcd://HOST:PORT[,...]/NAME")]
+    /// The service, as in `drover serve --cluster`: etcd://HOST:PORT[,...]/NAME
+    #[arg(long = "cluster", value_name = "URL")]
     pub url: ServiceUrl,
     #[command(flatten)]
     pub etcd: EtcdArgs,
@@ -61,8 +61,8 @@ pub struct ServiceArgs {
 /// A service that a command may be about.
 #[derive(clap::Args, Clone, Debug)]
 pub struct OptionalServiceArgs {
-    /// A service of several members instead, as in `drover serve --cluster`
-    #[arg(long = "cluster", value_name = "etcd://HOST:PORT[,...]/NAME")]
+    /// A service of several members, as in `drover serve --cluster`: etcd://HOST:PORT[,...]/NAME
+    #[arg(long = "cluster", value_name = "URL")]
     pub url: Option<ServiceUrl>,
     #[command(flatten)]
     pub etcd: EtcdArgs,

@@ -14,8 +14,8 @@ use drover_kv::{CoActors, CoreInfo, MakeCoActor};
 use drover_links::{LinkInbox, Links};
 use drover_mem::NativeCpu;
 use drover_memcached::{
-    AllowedCommands, Connections, Core, GatewayInfo, Guest, ItemSettings, Judgement, Login, MemberCounters,
-    Rings, Server, ServerHooks, Session, Settings as Limits, SocketInfo, TlsSettings,
+    AllowedCommands, Connections, Core, Count, GatewayInfo, Guest, ItemSettings, Judgement, Login,
+    MemberCounters, Rings, Server, ServerHooks, Session, Settings as Limits, SocketInfo, TlsSettings,
 };
 use drover_net::{Address, ConnTable, Known, Listener, SocketOptions, Sockets, Token, tls_layer};
 use drover_store::{Exclusive, PartitionOptions, SharedReads, Sharing};
@@ -27,7 +27,7 @@ use std::fmt::{Display, Write};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use member_links::MemberLinks;
 use table::Table;
@@ -51,9 +51,14 @@ pub struct Memcached {
     rings: Mutex<Vec<Option<Rings>>>,
     /// In a member of a service of several.
     member: Option<MemberParts>,
+    /// What `stats` shows of it.
+    shown_counters: ShownCounters,
     /// Number of cores that have or may get connections: while the server stops, each waits until it is 0.
     busy_cores: Arc<AtomicUsize>,
 }
+
+/// Counters of each core of a member, once it is one.
+type ShownCounters = Arc<OnceLock<Vec<Arc<MemberCounters>>>>;
 
 /// What the cores of a member share, and how each of them gets its links.
 struct MemberParts {
@@ -102,9 +107,11 @@ impl Memcached {
             0
         };
         let rings = Rings::between(ring_count, RING_BYTES).map_err(io::Error::other)?;
+        let shown_counters = ShownCounters::default();
         let program = Box::new(Program {
             conn_table: conn_table.clone(),
             files: files.clone(),
+            member_counters: shown_counters.clone(),
             saves: settings.memory.memory_file.value.is_some(),
         });
         let hasher = hash_seed.hasher();
@@ -136,6 +143,7 @@ impl Memcached {
             listeners: Mutex::new(listeners),
             rings: Mutex::new(rings.into_iter().map(Some).collect()),
             member: None,
+            shown_counters,
             busy_cores: Arc::new(AtomicUsize::new(core_count)),
         })
     }
@@ -144,9 +152,11 @@ impl Memcached {
     /// workers start.
     pub fn join(&mut self, shards: Arc<ServedShards>, make_links: MakeLinks) {
         let core_count = shards.core_count();
+        let counters: Vec<Arc<MemberCounters>> = (0..core_count).map(|_| Arc::default()).collect();
+        self.shown_counters.get_or_init(|| counters.clone());
         self.member = Some(MemberParts {
             shards,
-            counters: (0..core_count).map(|_| Arc::default()).collect(),
+            counters,
             make_links,
             inboxes: Mutex::new(vec![None; core_count]),
         });
@@ -339,6 +349,8 @@ fn guest(token: Token, known: &Known) -> Guest {
 struct Program {
     conn_table: Arc<ConnTable>,
     files: Arc<Files>,
+    /// Counters of the cores of a member.
+    member_counters: ShownCounters,
     /// Whether there is a memory file, so that a graceful end keeps the items.
     saves: bool,
 }
@@ -361,10 +373,19 @@ impl ServerHooks for Program {
     }
 
     fn write_stats(&self, out: &mut dyn Write) {
-        let Some(tls) = &self.files.tls else { return };
         let mut tell = |name: &str, value: u64| {
             let _ = write!(out, "STAT {name} {value}\r\n"); // into memory
         };
+        if let Some(cores) = self.member_counters.get() {
+            let sum = |of: fn(&MemberCounters) -> &Count| cores.iter().map(|core| of(core).get()).sum();
+            tell("cluster_forwarded", sum(|core| &core.forwarded));
+            tell("cluster_served", sum(|core| &core.served));
+            tell("cluster_elsewhere", sum(|core| &core.elsewhere));
+            tell("cluster_parked", sum(|core| &core.parked));
+            tell("cluster_gave_up", sum(|core| &core.gave_up));
+            tell("cluster_lost", sum(|core| &core.lost));
+        }
+        let Some(tls) = &self.files.tls else { return };
         tell("ssl_handshake_errors", tls.counters().handshake_errors());
         if tls.options().session_cache {
             tell("ssl_new_sessions", tls.counters().new_sessions());

@@ -22,8 +22,9 @@ flags! {
     /// How the server is a member of a service of several.
     struct ClusterSettings();
 
-    /// Be a member of the service NAME, whose members and shards are kept in this etcd (see below); needs --advertise
-    #[arg(long = "cluster", value_name = "etcd://HOST:PORT[,...]/NAME")]
+    /// Be a member of a service, etcd://HOST:PORT[,...]/NAME, whose members and shards that etcd keeps (see below); needs
+    /// --advertise
+    #[arg(long = "cluster", value_name = "URL")]
     service: String as Option<ServiceUrl> = optional_of(service_url_of).needs(Cluster);
 
     /// Host, and port of the links between members, at which other members and clients reach this one; the links listen

@@ -59,6 +59,9 @@ fn commands_show_and_check_a_service() {
         "keys of the other were asked for"
     );
 
+    let stats = service.client(1).ask("stats\r\n");
+    assert!(stats.contains("STAT cluster_forwarded "), "{stats}");
+
     let (code, _, error) = service.cluster(&["undrain", "m3"]);
     assert_eq!(
         (code, error.as_str()),

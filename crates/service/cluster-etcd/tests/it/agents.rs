@@ -34,7 +34,7 @@ impl Host {
             shard_count: SHARD_COUNT,
             instance: drover_testkit::seeds::fresh_seed(),
         });
-        let registry = open_registry(&etcd, "cache");
+        let registry = open_registry(etcd, "cache");
         Host { agent, registry }
     }
 

@@ -33,7 +33,7 @@ fn members_that_come_at_the_same_time_agree() {
         let member = |of| {
             let (etcd, together) = (&etcd, &together);
             scope.spawn(move || {
-                let mut registry = open_registry(&etcd, "cache");
+                let mut registry = open_registry(etcd, "cache");
                 together.wait();
                 registry.settings(Some(settings(of))).expect("etcd answers")
             })
