@@ -3,6 +3,7 @@
 //! Tests of one program share a process, and some run at the same time. A test that changes or counts resources of the
 //! whole process (limits, descriptors, mappings, the global log) runs its body in a child instead.
 
+use std::ffi::OsStr;
 use std::process::Command;
 
 /// Environment variable with the name of the test that a child runs.
@@ -12,14 +13,27 @@ const ALONE: &str = "DROVER_ALONE";
 /// `--list` prints it, and waits for it. In that child, `alone` calls `body` directly.
 ///
 /// # Panics
-/// If the test fails in the child, is ignored there, or does not exist.
+/// If the test fails in the child or does not exist.
 pub fn alone(test: &str, body: impl FnOnce()) {
-    if std::env::var_os(ALONE).is_some_and(|name| name == test) {
+    alone_by(&[], test, body);
+}
+
+/// Whether this is the child that runs `test`.
+pub(crate) fn is_alone(test: &str) -> bool {
+    std::env::var_os(ALONE).is_some_and(|name| name == test)
+}
+
+/// As [`alone`], where `words` before the child's command line say how it is started.
+pub(crate) fn alone_by(words: &[&str], test: &str, body: impl FnOnce()) {
+    if is_alone(test) {
         return body();
     }
     let program = std::env::current_exe().expect("the path of this program");
-    let out = Command::new(program)
-        .args([test, "--exact", "--nocapture"])
+    let mut line: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
+    line.push(program.as_os_str());
+    let out = Command::new(line[0])
+        .args(&line[1..])
+        .args([test, "--exact", "--nocapture", "--include-ignored"])
         .env(ALONE, test)
         .output()
         .expect("a child process");

@@ -10,6 +10,7 @@
 //! - [`conversations`] are what memcached's clients say, and what they are answered.
 //! - [`certificates`] are made on the spot, by a CA of the test.
 //! - [`alone`] runs a test in a process of its own; [`child`] starts other processes and talks to them.
+//! - [`network`] has hosts, namespaces with addresses of their own, that can be cut off.
 //!
 //! Nothing here is used outside tests, examples and campaigns.
 #![forbid(unsafe_code)]
@@ -23,4 +24,5 @@ pub mod conversations;
 pub mod history;
 pub mod kv_conformance;
 pub mod linear;
+pub mod network;
 pub mod seeds;
