@@ -11,6 +11,7 @@ mod ci;
 mod command;
 mod counts;
 mod coverage;
+mod deploy;
 mod failures;
 mod fuzz;
 mod guest;
@@ -54,6 +55,8 @@ enum Chore {
     Test,
     /// Rules that the compiler does not check: dependency edges, sizes, paths, sources, links, licences.
     Tidy,
+    /// What operators run, examples/deploy, checked by the tools for it; installs those first.
+    Deploy,
     /// Small lock-free pieces under the loom model checker.
     Loom,
     /// base, mem, index and store under Miri (nightly toolchain).
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
             tests::run(&mut steps);
         }
         Chore::Tidy => check::tidy(&mut steps),
+        Chore::Deploy => deploy::run(&mut steps),
         Chore::Loom => loom::run(&mut steps),
         Chore::Miri => miri::run(&mut steps),
         Chore::Fuzz(args) => fuzz::run_all(&mut steps, &args),
