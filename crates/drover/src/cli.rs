@@ -1,7 +1,8 @@
 //! The command line as typed. Each command's module defines its arguments.
 
 use crate::{
-    bench, cache_sim, calibrate, client, completions, devices, doctor, figure, perf, pool, serve, sim, top,
+    bench, cache_sim, calibrate, client, cluster, completions, devices, doctor, figure, perf, pool, serve,
+    sim, top,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsStr;
@@ -64,6 +65,8 @@ pub enum Command {
     MemoryNode(pool::NodeArgs),
     /// Make memory nodes a pool, show it, shut a client out
     Pool(pool::PoolArgs),
+    /// Show a service of several members, check it, and say which members take shards
+    Cluster(cluster::Args),
     /// Print the counters of a server
     Stats(client::Stats),
     /// Show a server's activity live, from its admin port

@@ -14,6 +14,7 @@ mod cache_sim;
 mod calibrate;
 mod cli;
 mod client;
+mod cluster;
 mod completions;
 mod devices;
 mod doctor;
@@ -69,6 +70,7 @@ pub fn main_with<T: SystemTable>(words: impl IntoIterator<Item = OsString>) -> E
         Command::Delete(args) => client::run::<T>(&args),
         Command::MemoryNode(args) => pool::serve_node(&args),
         Command::Pool(args) => pool::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
         Command::Stats(args) => client::run::<T>(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Manual { folder } => manual::run(&folder),

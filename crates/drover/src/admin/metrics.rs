@@ -1,6 +1,7 @@
 //! All metrics of the server: `/metrics` is written from one table. `docs/metrics.md` lists the same metrics; a test
 //! compares the two.
 
+use super::cluster::{self, ClusterSnapshot};
 use super::device;
 use super::exposition::{Exposition, Family, Kind, Label, Samples, counter, gauge};
 use super::members::{self, MemberSnapshot};
@@ -221,12 +222,21 @@ pub fn add_sockets(out: &mut Exposition, sockets: &Sockets) {
     }
 }
 
+/// What the process is a part of besides its own service.
+#[derive(Clone, Debug, Default)]
+pub struct Memberships {
+    /// A pool of memory nodes.
+    pub pool: Option<MemberSnapshot>,
+    /// A service of several members.
+    pub cluster: Option<ClusterSnapshot>,
+}
+
 /// Formats all metrics as the text of `/metrics`. Without a snapshot (the workers did not answer) the text has only
 /// `drover_up 0` and the numbers of the process and its device.
 pub fn render(
     snapshot: Option<&Snapshot>,
     card: Option<&DeviceCounters>,
-    member: Option<&MemberSnapshot>,
+    memberships: &Memberships,
     process: &Process,
     failures: Failures,
 ) -> String {
@@ -245,8 +255,11 @@ pub fn render(
     if let Some(counters) = card {
         device::add(&mut out, counters);
     }
-    if let Some(member) = member {
+    if let Some(member) = &memberships.pool {
         members::add(&mut out, member);
+    }
+    if let Some(member) = &memberships.cluster {
+        cluster::add(&mut out, member);
     }
     let mut wrong = out.family(
         "drover_auth_failures_total",

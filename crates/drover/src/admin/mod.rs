@@ -4,6 +4,7 @@
 //! port is never the data port, so that it can be closed to clients and stays reachable when clients fill all
 //! connections.
 
+mod cluster;
 mod connection;
 mod device;
 mod exposition;
@@ -20,7 +21,9 @@ mod strict;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::{ClusterSnapshot, Forwarding};
 pub use members::{AskMember, MemberSnapshot, ask_member};
+use metrics::Memberships;
 pub use metrics::{HostingSnapshot, Snapshot};
 pub use pools::NodeSnapshot;
 pub use shards::{ShardsSnapshot, metric_of};
@@ -51,6 +54,11 @@ pub trait Source: Sync {
 
     /// What the process has done with its RDMA device; `None` (the default): it has none.
     fn device(&self) -> Option<DeviceCounters> {
+        None
+    }
+
+    /// What the process does in a service of several members; `None` (the default): it is in none.
+    fn cluster(&self) -> Option<ClusterSnapshot> {
         None
     }
 
@@ -232,7 +240,10 @@ fn answer(source: &dyn Source, path: &str, failures: Failures) -> Vec<u8> {
             let text = metrics::render(
                 snapshot.as_ref(),
                 device.as_ref(),
-                source.member().as_ref(),
+                &Memberships {
+                    pool: source.member(),
+                    cluster: source.cluster(),
+                },
                 &process::figures(),
                 failures,
             );

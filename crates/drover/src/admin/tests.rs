@@ -1,6 +1,6 @@
 //! The admin port as monitors use it, and the documented list of metrics.
 
-use super::metrics::{HostingSnapshot, Snapshot, Sockets, render};
+use super::metrics::{HostingSnapshot, Memberships, Snapshot, Sockets, render};
 use super::process::Process;
 use super::shards::metric_of;
 use super::sockets::commands_of;
@@ -192,7 +192,7 @@ fn native_commands_and_those_of_sockets_are_one_count() {
     let families = strict::parse(&render(
         Some(&Snapshot::Hosting(Box::new(full()))),
         None,
-        None,
+        &Memberships::default(),
         &Process::default(),
         Failures::default(),
     ))
@@ -278,7 +278,13 @@ fn the_document_lists_what_is_told() {
         ..DeviceCounters::default()
     };
     let snapshot = Snapshot::Hosting(Box::new(full()));
-    let text = render(Some(&snapshot), Some(&card), None, &process, Failures::default());
+    let text = render(
+        Some(&snapshot),
+        Some(&card),
+        &Memberships::default(),
+        &process,
+        Failures::default(),
+    );
     let told = strict::parse(&text).expect("the format");
     let told: BTreeMap<_, _> = told
         .into_iter()

@@ -4,7 +4,7 @@
 use super::extended::ExtendedArgs;
 use super::ops::OpsArgs;
 use super::settings::{
-    CapacityArgs, CommandArgs, ForeignArgs, MemoryArgs, ServiceArgs, SocketArgs, WorkerArgs,
+    CapacityArgs, ClusterArgs, CommandArgs, ForeignArgs, MemoryArgs, ServiceArgs, SocketArgs, WorkerArgs,
 };
 use crate::rdma::DeviceArgs;
 use std::path::PathBuf;
@@ -57,6 +57,13 @@ one compute process of the pool. Keys on a node that does not answer get SERVER_
 is back, or the process has lost its lease, it enters the pool again. When memory is full the oldest of a few items goes; \
 with -M new ones are refused. flush_all flushes the pool, and takes a second or two. --secret-file has the secret that the nodes require.
 
+--cluster etcd://HOST:PORT[,...]/NAME makes this server a member of service NAME, together with every other server that \
+names it: each owns a share of the keys, in proportion to its -m. memcached clients may ask any member: it answers for its \
+own keys and asks the owners of the others. Native clients connect to the same URL and ask the owners themselves. Members \
+speak with each other at --advertise, over TCP without TLS: a secret that etcd keeps shuts strangers out, but the network \
+between members must be trusted. -Y holds at each member for its own clients. Without etcd at the start a member waits for \
+it; SIGTERM leaves the service at once, and what was not handed over before (`drover cluster drain`) is lost.
+
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use, \
 70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {
@@ -78,6 +85,8 @@ pub struct Args {
     pub workers: WorkerArgs,
     #[command(flatten)]
     pub ops: OpsArgs,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     #[command(flatten)]
     pub foreign: ForeignArgs,
     #[command(flatten)]

@@ -1,14 +1,15 @@
 //! A system whose workers host memcached's clients at sockets, and which may have a memory file, as `serve` starts it.
 
 use super::announce::{announce, size};
+use super::cluster::{self, Joining, MemberPort, Membership, Starting};
 use super::memcached::{Items, Memcached, unix_time_s};
-use super::ops::{self, Files};
+use super::ops::{self, Files, Signals};
 use super::plan::{NoPlan, plan_of};
 use super::run::{Prepare, Running, Start};
 use super::settings::Settings;
 use super::shortage::start_failure;
 use super::{memory_file, ways};
-use crate::admin::{AskDevice, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
+use crate::admin::{AskDevice, ClusterSnapshot, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, HashSeed};
 use drover_control::ControlListener;
@@ -27,6 +28,10 @@ pub(super) struct Hosted<'a, S: HostingSystem> {
     plan: S::Plan,
     /// Listeners for memcached clients.
     sockets: Vec<Listener>,
+    /// Where other members reach this one; `None`: it is no member.
+    member_port: Option<MemberPort>,
+    /// The service of the member, once it is known.
+    joining: Option<Joining>,
 }
 
 impl<'a, S: HostingSystem> Prepare<'a> for Hosted<'a, S> {
@@ -34,6 +39,8 @@ impl<'a, S: HostingSystem> Prepare<'a> for Hosted<'a, S> {
         Ok(Hosted {
             settings,
             sockets: ways::open_all(settings, ops::inherited()?)?,
+            member_port: cluster::listen(settings)?,
+            joining: None,
             plan: plan_of::<S>(settings).map_err(|why| refusal(settings, why))?,
         })
     }
@@ -41,7 +48,21 @@ impl<'a, S: HostingSystem> Prepare<'a> for Hosted<'a, S> {
 
 impl<S: HostingSystem> Start for Hosted<'_, S> {
     fn socket_addresses(&self) -> Vec<String> {
-        ways::addresses(&self.sockets)
+        let mut addresses = ways::addresses(&self.sockets);
+        addresses.extend(
+            self.member_port
+                .iter()
+                .map(|port| format!("members {}", port.advertised)),
+        );
+        addresses
+    }
+
+    fn wait(&mut self, signals: &Signals) -> Result<bool, Failure> {
+        let Some(service) = self.settings.cluster.service.as_ref() else {
+            return Ok(true);
+        };
+        self.joining = cluster::join(self.settings, service, signals)?;
+        Ok(self.joining.is_some())
     }
 
     fn start<P: Provider<Cpu = NativeCpu>>(
@@ -52,15 +73,22 @@ impl<S: HostingSystem> Start for Hosted<'_, S> {
         files: Arc<Files>,
     ) -> Result<Box<dyn Running>, Failure> {
         announce(self.settings, &S::partition(&self.plan), device.caps());
-        let (mut hosting, now_unix_s) = self.hosting::<P>(device)?;
-        let memcached = self.memcached(&hosting, now_unix_s, files)?;
+        let member = self.member(&listeners)?;
+        let (mut hosting, now_unix_s) = self.hosting::<P>(device, member.as_ref())?;
+        let memcached = self.memcached(&hosting, now_unix_s, files, member.as_ref())?;
         let front = memcached.as_ref().map(|memcached| memcached.front());
-        hosting.co_actors = memcached.map(Memcached::co_actors::<P>);
+        hosting.co_actors = memcached.clone().map(Memcached::co_actors::<P>);
         let memory_file = self.settings.memory.memory_file.value.clone();
         let memory_file = memory_file.zip(hosting.memory_file.clone());
+        let service = S::start_hosting::<P>(device, &self.plan, listeners, on_core, hosting)
+            .map_err(|error| start_failure(self.settings, error))?;
+        let membership = member
+            .zip(memcached)
+            .map(|(member, cores)| member.start(cores))
+            .transpose()?;
         Ok(Box::new(HostedService {
-            service: S::start_hosting::<P>(device, &self.plan, listeners, on_core, hosting)
-                .map_err(|error| start_failure(self.settings, error))?,
+            service,
+            membership,
             counters: S::FACTS.counters,
             clients_max: self.settings.capacity.conn_limit.value,
             front,
@@ -93,15 +121,20 @@ impl<S: HostingSystem> Hosted<'_, S> {
     fn hosting<P: Provider<Cpu = NativeCpu>>(
         &self,
         device: &P::Device,
+        member: Option<&Starting>,
     ) -> Result<(Hosting<P>, u64), Failure> {
         let settings = self.settings;
-        if self.sockets.is_empty() && settings.memory.memory_file.value.is_none() {
+        if self.sockets.is_empty() && member.is_none() && settings.memory.memory_file.value.is_none() {
             return Ok((Hosting::default(), unix_time_s()));
         }
         let context = device
             .context()
             .map_err(|error| Failure::new(exit::OS_ERROR, format!("hash seed: {error}")))?;
-        let seed = HashSeed::drawn(settings.service.hash.value, context.cpu());
+        let seed = match member {
+            // The shard of a key is the same at all members.
+            Some(member) => member.hash_seed(),
+            None => HashSeed::drawn(settings.service.hash.value, context.cpu()),
+        };
         let now_unix_s = unix_time_s();
         let mut hosting = Hosting {
             hash_seed: Some(seed),
@@ -118,14 +151,30 @@ impl<S: HostingSystem> Hosted<'_, S> {
         Ok((hosting, now_unix_s))
     }
 
-    /// The memcached side, if it has listeners.
+    /// The member that this server is to be.
+    fn member(&mut self, native: &[ControlListener]) -> Result<Option<Starting>, Failure> {
+        let Some((port, joining)) = self.member_port.take().zip(self.joining.take()) else {
+            return Ok(None);
+        };
+        let native = native.iter().map(|listener| listener.addr().clone()).collect();
+        let memcached = self
+            .sockets
+            .iter()
+            .map(|listener| listener.address().clone())
+            .collect();
+        Starting::new(self.settings, port, joining, native, memcached).map(Some)
+    }
+
+    /// The memcached side, if it has listeners, or other members, which send it what their clients ask.
     fn memcached<P: Provider>(
         &mut self,
         hosting: &Hosting<P>,
         now_unix_s: u64,
         files: Arc<Files>,
+        member: Option<&Starting>,
     ) -> Result<Option<Arc<Memcached>>, Failure> {
-        let Some(seed) = hosting.hash_seed.filter(|_| !self.sockets.is_empty()) else {
+        let is_needed = !self.sockets.is_empty() || member.is_some();
+        let Some(seed) = hosting.hash_seed.filter(|_| is_needed) else {
             return Ok(None);
         };
         let memcached = Memcached::new(
@@ -136,8 +185,11 @@ impl<S: HostingSystem> Hosted<'_, S> {
             Items::Here(&S::partition(&self.plan)),
             std::mem::take(&mut self.sockets),
         );
-        let memcached =
+        let mut memcached =
             memcached.map_err(|error| Failure::new(exit::OS_ERROR, format!("sockets: {error}")))?;
+        if let Some(member) = member {
+            memcached.join(member.parts.shards.clone(), member.parts.make_links());
+        }
         Ok(Some(Arc::new(memcached)))
     }
 }
@@ -145,6 +197,8 @@ impl<S: HostingSystem> Hosted<'_, S> {
 /// A service that runs.
 struct HostedService {
     service: Box<dyn HostingService>,
+    /// Its part in a service of several members.
+    membership: Option<Membership>,
     counters: &'static [Counter],
     clients_max: usize,
     /// Counters of memcached clients, if there is a listener for them.
@@ -166,6 +220,10 @@ impl Source for HostedService {
     fn device(&self) -> Option<DeviceCounters> {
         (self.device)()
     }
+
+    fn cluster(&self) -> Option<ClusterSnapshot> {
+        self.membership.as_ref().map(Membership::snapshot)
+    }
 }
 
 impl Running for HostedService {
@@ -178,6 +236,9 @@ impl Running for HostedService {
     }
 
     fn stop(self: Box<Self>) -> Result<(), Failure> {
+        if let Some(membership) = self.membership {
+            membership.leave();
+        }
         self.service.stop();
         match &self.memory_file {
             Some((path, file)) => memory_file::seal(path, file),

@@ -1,31 +1,36 @@
 //! memcached clients: their sockets and protocol, run by the workers that own the items.
 
+mod member_links;
+mod table;
+
 use super::ops::Files;
 use super::processor_time;
 use super::settings::Settings;
 use super::ways::PLAIN;
 use crate::admin::SocketStats;
-use drover_base::{Cpu, HashSeed, Ns, Progress};
-use drover_kv::{CoActor, CoActors, CoreInfo, MakeCoActor};
+use drover_base::{Cpu, HashSeed};
+use drover_cluster::ServedShards;
+use drover_kv::{CoActors, CoreInfo, MakeCoActor};
+use drover_links::{LinkInbox, Links};
 use drover_mem::NativeCpu;
 use drover_memcached::{
-    AllowedCommands, Connections, Core, Executor, GatewayInfo, Guest, ItemSettings, Judgement, Login,
-    Receiver, Rings, Server, ServerHooks, Session, Settings as Limits, SocketInfo, TlsSettings,
+    AllowedCommands, Connections, Core, GatewayInfo, Guest, ItemSettings, Judgement, Login, MemberCounters,
+    Rings, Server, ServerHooks, Session, Settings as Limits, SocketInfo, TlsSettings,
 };
-use drover_net::{
-    Address, ConnTable, Known, Listener, Output, PendingReply, SocketOptions, Sockets, Token, tls_layer,
-};
-use drover_store::{Exclusive, Hint, Partition, PartitionOptions, SharedReads, Sharing};
+use drover_net::{Address, ConnTable, Known, Listener, SocketOptions, Sockets, Token, tls_layer};
+use drover_store::{Exclusive, PartitionOptions, SharedReads, Sharing};
 use drover_tls::{ClientCertificates, TlsOptions};
 use drover_verbs::{Provider, Waker};
 use rustix::process::{Signal, getpid, kill_process};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use member_links::MemberLinks;
+use table::Table;
 
 /// Reply to a connection beyond `-c`.
 const REFUSAL: &[u8] = b"ERROR Too many open connections\r\n";
@@ -44,9 +49,23 @@ pub struct Memcached {
     listeners: Mutex<Vec<Listener>>,
     /// Rings; each core takes its own.
     rings: Mutex<Vec<Option<Rings>>>,
+    /// In a member of a service of several.
+    member: Option<MemberParts>,
     /// Number of cores that have or may get connections: while the server stops, each waits until it is 0.
     busy_cores: Arc<AtomicUsize>,
 }
+
+/// What the cores of a member share, and how each of them gets its links.
+struct MemberParts {
+    shards: Arc<ServedShards>,
+    counters: Vec<Arc<MemberCounters>>,
+    make_links: MakeLinks,
+    /// Where links to each core go, once it has started.
+    inboxes: Mutex<Vec<Option<LinkInbox>>>,
+}
+
+/// Makes the links of a core, on its thread.
+pub type MakeLinks = Box<dyn Fn() -> io::Result<Links> + Send + Sync>;
 
 /// Where items are.
 pub enum Items<'a> {
@@ -116,8 +135,37 @@ impl Memcached {
             files,
             listeners: Mutex::new(listeners),
             rings: Mutex::new(rings.into_iter().map(Some).collect()),
+            member: None,
             busy_cores: Arc::new(AtomicUsize::new(core_count)),
         })
+    }
+
+    /// Makes the cores those of a member that serves what `shards` says, and reaches the cores of others by links. To be called before the
+    /// workers start.
+    pub fn join(&mut self, shards: Arc<ServedShards>, make_links: MakeLinks) {
+        let core_count = shards.core_count();
+        self.member = Some(MemberParts {
+            shards,
+            counters: (0..core_count).map(|_| Arc::default()).collect(),
+            make_links,
+            inboxes: Mutex::new(vec![None; core_count]),
+        });
+    }
+
+    /// Where links to each core of a member go. `None`: not all workers have started.
+    pub fn inboxes(&self) -> Option<Vec<LinkInbox>> {
+        let inboxes = &self.member.as_ref()?.inboxes;
+        inboxes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
+    }
+
+    /// Counters of each core of a member; none if it is no member.
+    pub fn member_counters(&self) -> &[Arc<MemberCounters>] {
+        self.member.as_ref().map_or(&[], |member| &member.counters)
     }
 
     /// Handles to the counters of memcached clients that the cores publish.
@@ -196,20 +244,39 @@ impl Memcached {
     }
 
     fn table<C: Cpu + 'static, S: Sharing + 'static>(&self, core_info: &CoreInfo) -> io::Result<Table<C, S>> {
-        let sockets = self.sockets(core_info.index, &core_info.waker)?;
+        let mut sockets = self.sockets(core_info.index, &core_info.waker)?;
         let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner)[core_info.index].take();
         let rings = rings.ok_or_else(|| io::Error::other("a second co_actor for one worker"))?;
         rings.set_waker(core_info.waker.clone());
-        Ok(Table {
+        let (core, links) = match &self.member {
+            None => (Core::default(), None),
+            Some(member) => {
+                let (core, links) = member.start(core_info)?;
+                sockets.wake_for(links.fd())?;
+                (core, Some(links))
+            }
+        };
+        Ok(Table::new(
             sockets,
             rings,
-            reply: Output::new(0, usize::MAX),
-            core: Core::default(),
-            server: self.server.clone(),
-            publish_at: Ns::ZERO,
-            leaving: None,
-            busy_cores: self.busy_cores.clone(),
-        })
+            links,
+            core,
+            self.server.clone(),
+            self.busy_cores.clone(),
+        ))
+    }
+}
+
+impl MemberParts {
+    /// State and links of a core that starts.
+    fn start(&self, core_info: &CoreInfo) -> io::Result<(Core, MemberLinks)> {
+        let (index, waker) = (core_info.index, core_info.waker.clone());
+        let links = (self.make_links)()?;
+        let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        inboxes[index] = Some(links.inbox());
+        self.shards.set_waker(index, Box::new(move || waker.wake()));
+        let core = Core::of_member(self.shards.clone(), index, self.counters[index].clone());
+        Ok((core, MemberLinks::new(links, self.shards.clone())))
     }
 }
 
@@ -253,132 +320,6 @@ fn announce(settings: &Settings, core_count: usize, options: &SocketOptions) {
 /// Memory for slow requests or replies, bytes: enough for some of the longest.
 fn budget(item_bytes_max: usize) -> usize {
     (32 << 20).max(16 * item_bytes_max)
-}
-
-/// The sockets of one core, with memcached sessions.
-struct Table<C: Cpu + 'static, S: Sharing + 'static> {
-    sockets: Sockets<Session<C, S>>,
-    /// Rings to and from other cores.
-    rings: Rings,
-    /// Reply to the other core's request being served.
-    reply: Output,
-    core: Core,
-    server: Arc<Server>,
-    /// What native clients change is published from this time on.
-    publish_at: Ns,
-    /// Set while the server stops: whether this core still has connections.
-    leaving: Option<bool>,
-    busy_cores: Arc<AtomicUsize>,
-}
-
-/// Receiver of messages from other cores.
-struct Incoming<'a, 'd, C: Cpu + 'static, S: Sharing + 'static> {
-    executor: &'a mut Executor<'d, C, S>,
-    sockets: &'a mut Sockets<Session<C, S>>,
-}
-
-impl<C: Cpu, S: Sharing> Receiver for Incoming<'_, '_, C, S> {
-    fn prefetch(&mut self, message: &[u8]) {
-        self.executor.prefetch(message);
-    }
-
-    fn hint(&mut self, message: &[u8]) -> Hint {
-        self.executor.hint(message)
-    }
-
-    fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output) {
-        self.executor.serve(message, hint, reply);
-    }
-
-    fn served(&mut self) {
-        self.executor.publish();
-    }
-
-    fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]) {
-        self.sockets.fill(pending_reply, reply);
-    }
-}
-
-/// Time between two looks at what native clients have changed, for `stats` on other cores and for metrics.
-const PUBLISH_EVERY: Ns = Ns::from_ms(10);
-
-/// Longest sleep of a core with a reply that found the ring to another core full.
-const OWING: Ns = Ns::from_us(100);
-
-/// A negative expiry becomes the server's first second, already over; so for memcached clients no time is before it.
-const FIRST_S: u32 = 1;
-
-impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
-    fn step(&mut self, cpu: &C, partition: &mut Partition<S>, now: Ns, now_s: u32) -> Progress {
-        let mut executor = Executor {
-            partition,
-            cpu,
-            now_s: now_s.max(FIRST_S),
-            core: &mut self.core,
-            server: &self.server,
-            router: &mut self.rings.outbound,
-        };
-        executor.begin_step();
-        let mut incoming = Incoming {
-            executor: &mut executor,
-            sockets: &mut self.sockets,
-        };
-        let crossed = self.rings.inbound.step(&mut incoming, &mut self.reply);
-        let mut progress = self.sockets.step(&mut executor, now, now_s);
-        let (own, sockets) = (executor.router.own(), &mut self.sockets);
-        self.server.watchers.each_waiting(own, |token| {
-            if sockets.notify(Token(token)) {
-                progress = Progress::Busy;
-            }
-        });
-        if progress == Progress::Busy {
-            // Before the replies leave: a client that has read one finds its command counted.
-            executor.publish();
-        } else if now >= self.publish_at && executor.publish_changes() {
-            self.publish_at = now + PUBLISH_EVERY;
-        }
-        if now < self.publish_at {
-            // There may be changes by then.
-            progress = progress.and(Progress::Idle {
-                wake_at: self.publish_at,
-            });
-        }
-        self.rings.outbound.publish();
-        if self.rings.outbound.has_space_again() {
-            self.sockets.resume_routes(usize::MAX);
-        }
-        self.sockets.flush();
-        if self.leaving == Some(true) && self.sockets.is_empty() {
-            self.leaving = Some(false);
-            self.busy_cores.fetch_sub(1, Ordering::AcqRel);
-        }
-        match (crossed, self.rings.inbound.owes()) {
-            (true, _) => Progress::Busy,
-            (false, true) => progress.and(Progress::Idle { wake_at: now + OWING }),
-            (false, false) => progress,
-        }
-    }
-
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.sockets.fd()
-    }
-
-    fn restarted(&mut self) {
-        self.sockets.recover();
-        self.rings.inbound.recover();
-        self.reply = Output::new(0, usize::MAX);
-        self.core.partition_replaced();
-    }
-
-    fn leave(&mut self) {
-        self.sockets.leave();
-        self.leaving.get_or_insert(true);
-    }
-
-    /// Whether all cores are done: a core without connections still answers the requests of others.
-    fn has_left(&self) -> bool {
-        self.busy_cores.load(Ordering::Acquire) == 0
-    }
 }
 
 /// Identity of a connection, for watchers.

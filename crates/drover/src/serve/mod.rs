@@ -4,6 +4,7 @@ mod announce;
 mod args;
 #[cfg(test)]
 mod card_numbers;
+mod cluster;
 mod extended;
 mod file_space;
 mod gateway;

@@ -38,6 +38,15 @@ pub(super) trait Start: Sized {
         Vec::new()
     }
 
+    /// Waits for what it needs of others. Returns whether it can start: `false`, if a signal asked to stop meanwhile.
+    ///
+    /// # Errors
+    /// What it needs will not come.
+    fn wait(&mut self, signals: &Signals) -> Result<bool, Failure> {
+        let _ = signals;
+        Ok(true)
+    }
+
     /// Starts it with clients at `listeners`; `on_core` runs first on each of its cores. Logs the choices and their reasons.
     fn start<P: Provider<Cpu = NativeCpu>>(
         self,
@@ -207,6 +216,9 @@ impl<S: Start> Job for Serve<S> {
         let cores = self.cores;
         let on_core = Box::new(move |index: usize| pin_worker(index, cores.as_deref()));
         let files = self.ops.files();
+        if !self.start.wait(&self.signals)? {
+            return Ok(());
+        }
         let running = self
             .start
             .start::<P>(device, self.listeners, on_core, files.clone())?;

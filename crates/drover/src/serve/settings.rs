@@ -2,6 +2,7 @@
 //! `drover config` prints.
 
 mod capacity;
+mod cluster;
 mod commands;
 mod file;
 mod flag;
@@ -19,9 +20,10 @@ mod words;
 mod workers;
 
 pub use capacity::{CapacityArgs, CapacitySettings};
+pub use cluster::{ClusterArgs, ClusterSettings};
 pub use commands::{CommandArgs, CommandSettings};
 pub use file::{fuzz_config_file, fuzz_settings};
-pub use flag::{list, optional, or_none, parsed, path, value};
+pub use flag::{list, optional, optional_of, or_none, parsed, path, value};
 pub(super) use flags::flags;
 pub use foreign::{ForeignArgs, ForeignSettings};
 pub use memory::{MemoryArgs, MemorySettings};
@@ -62,6 +64,8 @@ pub struct Settings {
     pub memory: MemorySettings,
     /// Cores of the workers, request slots, and how long idle workers poll.
     pub workers: WorkerSettings,
+    /// The service of several members that this server is one of.
+    pub cluster: ClusterSettings,
     /// Operational settings: admin port, pid file, user, logins, TLS.
     pub ops: OpsSettings,
     /// Log verbosity, the number of `-v`: 0 information, 1 debug, 2 or more trace.
@@ -117,14 +121,19 @@ fn fill_with<T: SystemTable>(typed: Args, file: Args, allowed: &[usize]) -> Resu
     let capacity = CapacitySettings::fill(typed.capacity, file.capacity, rows, allowed.len())?;
     let memory = MemorySettings::fill(typed.memory, file.memory, rows)?;
     let threads = capacity.threads.value;
+    let workers = WorkerSettings::fill(typed.workers, file.workers, rows, threads, allowed)?;
+    let ops = OpsSettings::fill(typed.ops, file.ops, rows, &extended.value.tls)?;
+    let cluster = ClusterSettings::fill(typed.cluster, file.cluster, rows)?;
+    cluster.refuse_halves()?;
     let settings = Settings {
         service,
         sockets,
         commands,
         capacity,
         memory,
-        workers: WorkerSettings::fill(typed.workers, file.workers, rows, threads, allowed)?,
-        ops: OpsSettings::fill(typed.ops, file.ops, rows, &extended.value.tls)?,
+        workers,
+        cluster,
+        ops,
         extended,
         foreign,
         verbose: typed.program.verbose.max(file.program.verbose),

@@ -3,13 +3,14 @@
 mod scrape;
 mod view;
 
+pub use scrape::{Reading, read};
+
 use crate::auth::CredentialArgs;
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_kv::{Facts, SystemTable};
 use drover_mem::NativeCpu;
 use rustix::event::Timespec;
-use scrape::Reading;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 

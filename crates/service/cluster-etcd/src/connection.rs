@@ -1,8 +1,9 @@
 //! [`Connection`]: the client, made when it is first needed, and what every answer is checked for.
 
-use crate::EtcdOptions;
 use crate::keys::Keys;
+use crate::{EtcdOptions, NoAnswer};
 use drover_cluster::{BadMapBytes, MemberId};
+use drover_control::DecodeError;
 use etcd_client::{Client, ConnectOptions, ResponseHeader};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,6 +24,35 @@ pub(crate) enum Failure {
     NoHeader,
     #[error("{0}")]
     Map(#[from] BadMapBytes),
+    #[error("the settings of the service cannot be read: {0}")]
+    Settings(#[from] DecodeError),
+}
+
+impl Failure {
+    /// The failure, for those who wait.
+    pub(crate) fn no_answer(&self) -> NoAnswer {
+        NoAnswer {
+            why: self.to_string(),
+            is_refusal: matches!(self, Failure::Etcd(error) if is_refusal(error)),
+        }
+    }
+}
+
+/// Whether etcd refuses the client itself.
+fn is_refusal(error: &etcd_client::Error) -> bool {
+    /// Numbers of gRPC's status codes.
+    const INVALID_ARGUMENT: i32 = 3;
+    const PERMISSION_DENIED: i32 = 7;
+    const UNAUTHENTICATED: i32 = 16;
+    let etcd_client::Error::GRpcStatus(status) = error else {
+        return false;
+    };
+    match i32::from(status.code()) {
+        PERMISSION_DENIED | UNAUTHENTICATED => true,
+        // A wrong password, or none where one is needed; other arguments are ours.
+        INVALID_ARGUMENT => status.message().contains("user"),
+        _ => false,
+    }
 }
 
 /// What tasks share.

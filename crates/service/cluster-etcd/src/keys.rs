@@ -39,6 +39,10 @@ impl Keys {
     pub(crate) fn map(&self) -> String {
         format!("{}map", self.prefix)
     }
+
+    pub(crate) fn settings(&self) -> String {
+        format!("{}settings", self.prefix)
+    }
 }
 
 /// The value of a member's key.

@@ -5,6 +5,10 @@
 //! | `members/NAME` | [`Advert`](drover_cluster::Advert), instance `u64` | under the member's lease; its create revision is the incarnation |
 //! | `epoch` | epoch of the map, decimal | what a transaction compares |
 //! | `map` | [`Map`](drover_cluster::Map) | written with `epoch` |
+//! | `settings` | [`ServiceSettings`](drover_cluster::ServiceSettings) | written once, by the first member |
+//!
+//! `settings` has the key of the hash and the secret by which members know each other: users of etcd that may read it count as
+//! members and native clients.
 //!
 //! A thread of its own runs the client, so nothing here waits: requests go to the thread, events come back. It plans nothing and holds
 //! no items; what must be true of a registry is said at [`Registry`].
@@ -31,10 +35,10 @@ mod watch;
 
 use connection::Connection;
 use drover_base::Ns;
-use drover_cluster::{Registry, RegistryEvent, RegistryRequest};
+use drover_cluster::{Registry, RegistryEvent, RegistryReply, RegistryRequest, ServiceSettings};
 use keys::Keys;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -79,11 +83,26 @@ pub enum OpenError {
     Thread(#[source] std::io::Error),
 }
 
+/// etcd has not answered.
+#[derive(Clone, PartialEq, Eq, Debug, Default, thiserror::Error)]
+#[error("etcd does not answer: {why}")]
+pub struct NoAnswer {
+    /// What the client of etcd says of the last failure.
+    pub why: String,
+    /// Whether etcd refuses this client, so that it is of no use to wait: wrong user or password, or no right to the keys.
+    pub is_refusal: bool,
+}
+
+/// Ticket of requests that are waited for here; no caller has one so high.
+const OWN_TICKET: u64 = u64::MAX;
+
 /// A way to the registry. Dropping it ends its thread; a registration lives on until its lease ends.
 pub struct EtcdRegistry {
     /// `None` only while it is dropped.
     requests: Option<UnboundedSender<(u64, RegistryRequest)>>,
     events: Receiver<RegistryEvent>,
+    /// Why the last request that failed has failed.
+    failure: Arc<Mutex<NoAnswer>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -102,11 +121,14 @@ impl EtcdRegistry {
         let (requests, to_do) = unbounded_channel();
         let (report, events) = channel();
         let connection = Arc::new(Connection::new(options, keys));
-        let body = move || runtime.block_on(serve(connection, to_do, report));
+        let failure = Arc::<Mutex<NoAnswer>>::default();
+        let failed = failure.clone();
+        let body = move || runtime.block_on(serve(connection, to_do, report, failed));
         let thread = std::thread::Builder::new().name("etcd".to_string()).spawn(body);
         Ok(EtcdRegistry {
             requests: Some(requests),
             events,
+            failure,
             thread: Some(thread.map_err(OpenError::Thread)?),
         })
     }
@@ -114,6 +136,35 @@ impl EtcdRegistry {
     /// The next event, for callers that have nothing else to do: waits for it for at most `longest`.
     pub fn wait(&mut self, longest: Duration) -> Option<RegistryEvent> {
         self.events.recv_timeout(longest).ok()
+    }
+
+    /// The settings of the service, for callers that cannot go on without: `None` if there are none yet. `first` become its settings
+    /// in that case. Asks once, and waits for the answer. Events that come meanwhile are dropped, so it is called before members are followed.
+    ///
+    /// # Errors
+    /// [`NoAnswer`], at the latest after the time that requests have.
+    pub fn settings(&mut self, first: Option<ServiceSettings>) -> Result<Option<ServiceSettings>, NoAnswer> {
+        self.submit(Ns::ZERO, OWN_TICKET, RegistryRequest::Settings(first));
+        loop {
+            match self.events.recv() {
+                Ok(RegistryEvent::Reply {
+                    ticket: OWN_TICKET,
+                    reply: RegistryReply::Settings(settings),
+                }) => return Ok(settings),
+                Ok(RegistryEvent::Failed { ticket: OWN_TICKET }) => return Err(self.no_answer()),
+                Ok(_) => {}
+                // The thread has panicked.
+                Err(_) => return Err(self.no_answer()),
+            }
+        }
+    }
+
+    /// What is known of the last request that failed.
+    pub fn no_answer(&self) -> NoAnswer {
+        self.failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -144,15 +195,17 @@ async fn serve(
     connection: Arc<Connection>,
     mut requests: UnboundedReceiver<(u64, RegistryRequest)>,
     report: Sender<RegistryEvent>,
+    failure: Arc<Mutex<NoAnswer>>,
 ) {
     tokio::spawn(watch::watch(connection.clone(), report.clone()));
     while let Some((ticket, request)) = requests.recv().await {
-        let (connection, report) = (connection.clone(), report.clone());
+        let (connection, report, failure) = (connection.clone(), report.clone(), failure.clone());
         tokio::spawn(async move {
             let event = match requests::execute(&connection, request).await {
                 Ok(reply) => RegistryEvent::Reply { ticket, reply },
                 Err(error) => {
-                    tracing::warn!(%error, "etcd does not answer");
+                    tracing::debug!(%error, "etcd does not answer");
+                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = error.no_answer();
                     RegistryEvent::Failed { ticket }
                 }
             };

@@ -3,7 +3,9 @@
 use crate::connection::{Connection, Failure};
 use crate::keys::{decode_member, encode_member};
 use drover_base::Ns;
-use drover_cluster::{Advert, Epoch, Map, MemberId, RegistryReply, RegistryRequest, Transaction, View};
+use drover_cluster::{
+    Advert, Epoch, Map, MemberId, RegistryReply, RegistryRequest, ServiceSettings, Transaction, View,
+};
 use etcd_client::{
     Client, Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
@@ -31,6 +33,7 @@ async fn try_execute(connection: &Connection, request: RegistryRequest) -> Resul
         RegistryRequest::Leave(id) => leave(connection, &mut client, &id).await,
         RegistryRequest::Commit(transaction) => commit(connection, &mut client, transaction).await,
         RegistryRequest::Look => Ok(RegistryReply::View(look(connection, &mut client).await?)),
+        RegistryRequest::Settings(first) => settings(connection, &mut client, first).await,
     }
 }
 
@@ -175,6 +178,29 @@ pub(crate) async fn look(connection: &Connection, client: &mut Client) -> Result
         members,
         map: map.map(Arc::new),
     })
+}
+
+/// The settings of the service. `first` are written if there are none: of members that come at the same time one wins, and the others
+/// read what it wrote.
+async fn settings(
+    connection: &Connection,
+    client: &mut Client,
+    first: Option<ServiceSettings>,
+) -> Result<RegistryReply, Failure> {
+    let key = connection.keys.settings();
+    let create = first.map(|first| TxnOp::put(key.as_str(), first.to_bytes(), None));
+    let txn = Txn::new()
+        .when([Compare::create_revision(key.as_str(), CompareOp::Equal, 0)])
+        .and_then(create.into_iter().collect::<Vec<_>>())
+        .or_else([TxnOp::get(key.as_str(), None)]);
+    let response = client.txn(txn).await?;
+    connection.check(response.header())?;
+    let found = gets(&response).into_iter().flatten().next();
+    let found = found
+        .map(|kv| ServiceSettings::from_bytes(kv.value()))
+        .transpose()?;
+    let settings = if response.succeeded() { first } else { found };
+    Ok(RegistryReply::Settings(settings))
 }
 
 /// The condition that a registration lives.

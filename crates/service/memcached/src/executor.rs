@@ -4,6 +4,7 @@ use crate::counters::Holdings;
 use crate::gather::Gathered;
 use crate::in_place::InPlaceReads;
 use crate::line::LineBuffer;
+use crate::member::MemberCore;
 use crate::{CoreRouter, Counters, Server};
 use drover_base::Cpu;
 use drover_base::sync::Ordering;
@@ -24,10 +25,14 @@ pub struct Core {
     pub(crate) gathered: Vec<Gathered>,
     /// End of a reply to such a message.
     pub(crate) places: Vec<u8>,
+    /// What a core of a member of a service has; `None`: there is no cluster.
+    pub(crate) member: Option<Box<MemberCore>>,
     /// Number of the connection whose requests are being executed.
     pub(crate) connection: u32,
     /// Bits of all watched event kinds, as of the beginning of the step.
     pub(crate) watched: u32,
+    /// Number of times that this core has flushed all items.
+    pub(crate) flushes: u64,
     /// Number of [resets](Server) that this core has done.
     resets: u32,
     /// What this core has published of its partition.
@@ -105,6 +110,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         if is_due {
             // First: until then a flush that is due keeps other cores from reading.
             self.partition.clear();
+            self.core.flushes += 1;
         }
         self.partition.set_clear_at_s((!is_due).then_some(at_s));
     }

@@ -3,7 +3,7 @@
 //! | offset | size | field | |
 //! |---|---|---|---|
 //! | 0 | 16 | hash | of the key, [`KeyHash::to_bytes`]; zero if the request is about no single key |
-//! | 16 | 1 | kind | see below |
+//! | 16 | 1 | kind | see below; 0x80 is added in the first of the messages that a member [sends again](crate::Executor::step_parked) |
 //! | 17 | 4 | connection | lower half of its number, for watchers; 0: none |
 //! | 21 | | body | |
 //!
@@ -11,9 +11,12 @@
 //! |---|---|---|
 //! | `r` | a request about one key, as its client wrote it, value included | the client's reply |
 //! | `v` | with_cas (1), touch (1), expiry (4), the key: one key of a fetch | `VALUE ...` or nothing |
+//! | `g` | as `v`: a fetch of one key | `VALUE ...` or nothing, and `END` |
 //! | `m` | as `v`, for several keys: `gather.rs` | all their replies, and where each ends |
 //! | `x` | drop_old (1), the key: its new value was too large | nothing |
 //! | `f` | seconds since the server's start (4) at which to flush all; 0 = now | nothing |
+//! | `F` | time in seconds (4) after which to flush all; 0 = now: from another member, whose clock began at another time | nothing |
+//! | `p`, `k`, `s`, `z` | of a hand-over between members: [`handover`](crate::handover) | see there |
 //! | `d` | kind of dump (1), first hash (8), number of hashes (8), number of the limit (8) | lines of one piece of a dump |
 //!
 //! Numbers are little-endian. The receiving core parses the request again: that costs less than a second format for
@@ -21,7 +24,9 @@
 
 use crate::Executor;
 use crate::dump::Dump;
-use crate::exec::{fetch, with_binary_key, with_key};
+use crate::exec::{END, fetch, with_binary_key, with_key};
+use crate::handover::Job;
+use crate::member::{FIRST_RETRY, OnFailure, post};
 use crate::parse::{self, Parsed};
 use crate::request::{Expiry, Fetch, Request};
 use drover_base::{Cpu, KeyHash};
@@ -72,6 +77,8 @@ pub struct Message<'m> {
     pub hash: KeyHash,
     /// Lower half of the number of the connection on whose behalf it is.
     pub connection: u32,
+    /// Whether it is the first of messages about its key's shard that are sent again.
+    pub is_first_retry: bool,
     /// What it asks for.
     pub what: What<'m>,
 }
@@ -83,6 +90,8 @@ pub enum What<'m> {
     Request(Request<'m>),
     /// One key of a fetch.
     Fetch(Fetch, &'m [u8]),
+    /// A fetch of one key.
+    FetchAlone(Fetch, &'m [u8]),
     /// Several keys of a fetch: the body.
     Fetches(&'m [u8]),
     /// To drop the value of a key, if it says so, since a new one was too large.
@@ -97,8 +106,15 @@ pub enum What<'m> {
         /// When: seconds since the server's start; 0: now.
         at_s: u32,
     },
+    /// To flush all items of a member.
+    FlushAfter {
+        /// After how many seconds; 0: now.
+        delay_s: u32,
+    },
     /// One piece of a dump: the body.
     Dump(&'m [u8]),
+    /// A piece of a hand-over between members: its kind and body.
+    Handover(u8, &'m [u8]),
 }
 
 impl<'m> Message<'m> {
@@ -108,7 +124,7 @@ impl<'m> Message<'m> {
         let (head, body) = message.split_first_chunk::<HEAD_BYTES>()?;
         let hash = KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes"));
         let connection = u32::from_le_bytes(head[17..].try_into().expect("4 of 21 bytes"));
-        let what = match head[16] {
+        let what = match head[16] & !FIRST_RETRY {
             b'r' => {
                 let parsed = parse::parse(Some(body).filter(|body| !body.is_empty())?, usize::MAX);
                 let Parsed::Request { request, .. } = parsed else {
@@ -120,6 +136,10 @@ impl<'m> Message<'m> {
                 let (fetch, key) = fetch_of(body)?;
                 What::Fetch(fetch, key)
             }
+            b'g' => {
+                let (fetch, key) = fetch_of(body)?;
+                What::FetchAlone(fetch, key)
+            }
             b'm' => What::Fetches(body),
             b'x' => {
                 let (drop_old, key) = body.split_first()?;
@@ -129,21 +149,36 @@ impl<'m> Message<'m> {
             b'f' => What::Flush {
                 at_s: u32::from_le_bytes(body.try_into().ok()?),
             },
+            b'F' => What::FlushAfter {
+                delay_s: u32::from_le_bytes(body.try_into().ok()?),
+            },
             b'd' => What::Dump(body),
+            kind @ (b'p' | b'k' | b's' | b'z') => What::Handover(kind, body),
             _ => return None,
         };
         Some(Message {
             hash,
             connection,
+            is_first_retry: head[16] & FIRST_RETRY != 0,
             what,
         })
+    }
+}
+
+impl What<'_> {
+    /// Whether it is about the key whose hash is in the head.
+    fn is_about_a_key(&self) -> bool {
+        matches!(
+            self,
+            What::Request(_) | What::Fetch(..) | What::FetchAlone(..) | What::TooLarge { .. }
+        )
     }
 }
 
 /// Hash of the key in a message between cores. `None`: the message has less than 21 bytes, or is not about one key.
 pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     let (head, _) = message.split_first_chunk::<HEAD_BYTES>()?;
-    let about_a_key = matches!(head[16], b'r' | b'v' | b'x');
+    let about_a_key = matches!(head[16] & !FIRST_RETRY, b'r' | b'v' | b'g' | b'x');
     about_a_key.then(|| KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes")))
 }
 
@@ -176,16 +211,34 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         let Message {
             hash,
             connection,
+            is_first_retry,
             what,
         } = Message::of(message)?;
         self.core.connection = connection;
+        if self.is_member() {
+            self.count_served();
+            if what.is_about_a_key() && !self.admits(hash, is_first_retry) {
+                self.answer_elsewhere(&[message], output);
+                return Some(());
+            }
+        }
         match what {
             What::Request(request) => self.execute(&request, hash, hint, output),
             What::Fetch(how, key) => fetch(self, how, Key { hash, bytes: key }, hint, output),
+            What::FetchAlone(how, key) => {
+                fetch(self, how, Key { hash, bytes: key }, hint, output);
+                output.push(END);
+            }
             What::Fetches(body) => self.serve_many(body, output)?,
-            What::TooLarge { drop_old, key } => self.drop_old(Key { hash, bytes: key }, drop_old),
+            What::TooLarge { drop_old, key } => {
+                self.will_change(hash, key);
+                self.drop_old(Key { hash, bytes: key }, drop_old);
+            }
             What::Flush { at_s } => self.flush(at_s),
+            What::FlushAfter { delay_s: 0 } => self.flush(0),
+            What::FlushAfter { delay_s } => self.flush(self.now_s.saturating_add(delay_s)),
             What::Dump(body) => Dump::from_bytes(body)?.write(self, output),
+            What::Handover(kind, body) => Job { kind, body }.run(self, output)?,
         }
         Some(())
     }
@@ -213,7 +266,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                         &[u8::from(large.drop_old)],
                         key,
                     ];
-                    self.send_pieces(core, &pieces, output)
+                    self.send_pieces(core, OnFailure::Close, &pieces, output)
                 };
                 match large.binary {
                     true => with_binary_key(large.key, send).unwrap_or(Ok(()))?,
@@ -224,7 +277,14 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                 }
                 Ok(())
             }
-            _ => self.send_pieces(core, &[&head(hash, b'r', connection), input], output),
+            _ => {
+                let on_failure = match request.wants_no_reply() {
+                    true => OnFailure::Silence,
+                    false => OnFailure::Line,
+                };
+                let pieces = [&head(hash, b'r', connection)[..], input];
+                self.send_pieces(core, on_failure, &pieces, output)
+            }
         }
     }
 
@@ -232,10 +292,12 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(crate) fn send_pieces(
         &mut self,
         core: usize,
+        on_failure: OnFailure,
         pieces: &[&[u8]],
         output: &mut Output,
     ) -> Result<(), crate::RouteFull> {
-        self.router.send(core, output.next_hole(), pieces)?;
+        let pending = (output.next_hole(), on_failure);
+        post(self.core.member.as_deref_mut(), self.router, core, pending, pieces)?;
         output.pending_reply();
         Ok(())
     }

@@ -10,6 +10,7 @@
 
 use crate::exec::fetch;
 use crate::forward::{self, HEAD_BYTES, fetch_bytes, fetch_of};
+use crate::member::{OnFailure, post};
 use crate::request::Fetch;
 use crate::{Executor, RouteFull};
 use drover_base::{Cpu, KeyHash};
@@ -40,7 +41,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(crate) fn gather(&mut self, core: usize, fetch: Fetch, key: Key<'_>, output: &mut Output) -> bool {
         let gathered = &mut self.core.gathered;
         if gathered.len() <= core {
-            gathered.resize_with(self.router.core_count(), Gathered::default);
+            gathered.resize_with(self.router.core_count().max(core + 1), Gathered::default);
         }
         let message = &mut gathered[core];
         let place = output.next_hole().number;
@@ -59,18 +60,21 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         message.bytes.push(key.bytes.len() as u8);
         message.bytes.extend_from_slice(key.bytes);
         output.pending_reply();
+        if let Some(member) = &mut self.core.member {
+            member.will_send_about(key.hash, core);
+        }
         true
     }
 
     /// Sends what has been gathered of the keys of one batch.
     pub(crate) fn send_gathered(&mut self, output: &Output) {
         let connection = output.next_hole().connection;
-        for (core, message) in self.core.gathered.iter_mut().enumerate() {
+        let (gathered, member) = (&mut self.core.gathered, &mut self.core.member);
+        for (core, message) in gathered.iter_mut().enumerate() {
             if !message.bytes.is_empty() {
                 let number = message.first | MANY;
-                let sent = self
-                    .router
-                    .send(core, PendingReply { connection, number }, &[&message.bytes]);
+                let pending = (PendingReply { connection, number }, OnFailure::Close);
+                let sent = post(member.as_deref_mut(), self.router, core, pending, &[&message.bytes]);
                 debug_assert_ne!(sent, Err(RouteFull), "there was space");
                 message.bytes.clear();
             }
@@ -91,7 +95,12 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         places.clear();
         for ((place, key), hint) in Entries(entries).zip(hints) {
             let before = output.len();
-            fetch(self, how, key, hint, output);
+            if self.admits(key.hash, false) {
+                fetch(self, how, key, hint, output);
+            } else {
+                let head = forward::head(key.hash, b'v', self.core.connection);
+                self.answer_elsewhere(&[&head, &fetch_bytes(how), key.bytes], output);
+            }
             add_place(&mut places, place, output.len() - before);
         }
         end_places(&mut places);
@@ -107,6 +116,24 @@ impl crate::Core {
         for message in &mut self.gathered {
             message.bytes.clear();
         }
+    }
+}
+
+/// Calls `each` with the messages about one key that say together what `message` says, and their pending replies.
+pub(crate) fn each_single(pending: PendingReply, message: &[u8], mut each: impl FnMut(PendingReply, Vec<u8>)) {
+    let body = (pending.number & MANY != 0).then(|| message.split_first_chunk::<HEAD_BYTES>());
+    let Some(Some((head, body))) = body else {
+        return each(pending, message.to_vec());
+    };
+    let connection = u32::from_le_bytes(head[17..].try_into().expect("4 of 21 bytes"));
+    let Some((how, entries)) = fetch_of(body).and_then(|(how, bytes)| Some((how, Entries::all(bytes)?))) else {
+        return each(pending, message.to_vec());
+    };
+    for (place, key) in entries {
+        let head = forward::head(key.hash, b'v', connection);
+        let number = (pending.number & !MANY) + u64::from(place);
+        let message = [&head[..], &fetch_bytes(how), key.bytes].concat();
+        each(PendingReply { number, ..pending }, message);
     }
 }
 

@@ -7,6 +7,7 @@
 //! - [`Session`] is one connection: a [`Protocol`](drover_net::Protocol) that reads input and appends replies.
 //! - [`Executor`] holds the parts of its core that a step uses: the partition, the time, [`Core`] (state that stays),
 //!   [`Server`] (state that all cores share), and a [`CoreRouter`] to the cores of other keys (such as [`Rings`]).
+//! - [`Core::of_member`] is the state of a core in a service of several members, whose cores are reached by a [`MemberRouter`].
 //! - [`parse::parse`] parses a [`Request`](request::Request) at the start of an input; the request borrows from it.
 //!
 //! ```
@@ -75,8 +76,10 @@ mod exec;
 mod executor;
 pub mod forward;
 mod gather;
+pub mod handover;
 mod in_place;
 mod line;
+mod member;
 pub mod parse;
 pub mod request;
 mod rings;
@@ -92,6 +95,7 @@ pub use detail::Detail;
 pub use executor::{Core, Executor};
 pub use gather::each_reply;
 pub use line::LineBuffer;
+pub use member::{Count, Deliver, Delivery, LinkRefused, MemberCounters, MemberRouter, PeerLinks, Source};
 pub use rings::{Inbound, Outbound, Receiver, Rings};
 pub use router::{CoreRouter, RouteFull, SingleCore};
 pub use server::{Connections, Judgement, Login, NoHooks, Server, ServerHooks};

@@ -226,6 +226,34 @@ pub enum Request<'a> {
     General(&'a [u8]),
 }
 
+impl Request<'_> {
+    /// Whether its client wants no reply at all. Quiet meta commands want errors.
+    pub(crate) fn wants_no_reply(&self) -> bool {
+        match *self {
+            Request::Store(Store { noreply, .. })
+            | Request::Delete { noreply, .. }
+            | Request::Arithmetic { noreply, .. }
+            | Request::Touch { noreply, .. } => noreply,
+            _ => false,
+        }
+    }
+
+    /// Whether it may change an item. An `mg` that only reads counts as one that does not, though it may record an access or win the right
+    /// to recache a stale item.
+    pub(crate) fn may_change(&self) -> bool {
+        match self {
+            Request::Meta(meta) => match meta.kind {
+                MetaKind::Get => b"TNR".iter().any(|&letter| meta.has(letter)),
+                MetaKind::Debug => false,
+                MetaKind::Set | MetaKind::Delete | MetaKind::Arithmetic => true,
+            },
+            Request::Fetch { fetch, .. } => fetch.touch.is_some(),
+            Request::General(_) => false,
+            _ => true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -66,6 +66,7 @@ impl Rings {
                 all[from].outbound.requests[to] = Some(asks);
                 all[from].inbound.replies.push(answered);
                 all[to].inbound.peers.push(RingPair {
+                    core: from,
                     requests: asked,
                     replies: answers,
                     held: None,
@@ -192,11 +193,23 @@ pub trait Receiver {
         Hint::NONE
     }
 
+    /// Called before a batch of requests from the core `from` is served, after they have arrived.
+    fn arrived(&mut self, from: usize) {
+        let _ = from;
+    }
+
     /// Answers another core's request: appends the reply, which may be empty, to `reply`.
     fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output);
 
     /// Called once when a step has served requests, before any reply leaves: the time to publish what they have counted.
     fn served(&mut self) {}
+
+    /// Takes the reply to a message, which may be about several requests: by default, [fills](Receiver::fill) their pending
+    /// replies.
+    #[inline]
+    fn reply(&mut self, pending_reply: PendingReply, reply: &[u8]) {
+        gather::each_reply(pending_reply, reply, |pending, bytes| self.fill(pending, bytes));
+    }
 
     /// Handles the reply to a request of this core. The connection that sent it may be gone.
     fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]);
@@ -216,6 +229,7 @@ pub struct Inbound {
 /// Incoming requests of another core, and the ring for replies to it.
 #[derive(Debug)]
 struct RingPair {
+    core: usize,
     requests: RingConsumer,
     replies: RingProducer,
     /// A reply that found the ring full.
@@ -240,9 +254,7 @@ impl Inbound {
                 }
                 busy = true;
                 let (pending_reply, bytes) = split(&self.scratch);
-                gather::each_reply(pending_reply, bytes, |pending, bytes| {
-                    receiver.fill(pending, bytes)
-                });
+                receiver.reply(pending_reply, bytes);
             }
             ring.release();
         }
@@ -267,6 +279,7 @@ impl Inbound {
                 break;
             }
             busy = true;
+            receiver.arrived(peer.core);
             while let Some(nth) = self.peers[index].next_request() {
                 let peer = &mut self.peers[index];
                 let (message, hint) = &peer.batch[nth];

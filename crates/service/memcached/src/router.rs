@@ -32,6 +32,26 @@ pub trait CoreRouter {
     /// # Errors
     /// [`RouteFull`]; nothing was sent.
     fn send(&mut self, core: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), RouteFull>;
+
+    /// In a member of a service: the route to the core that owns the key in the member with number `peer`; a number from
+    /// [`core_count`](CoreRouter::core_count) on, for [`has_space`](CoreRouter::has_space) and [`send`](CoreRouter::send). `None`: there
+    /// is no way to it.
+    fn peer_route(&mut self, peer: u16, hash: KeyHash) -> Option<usize> {
+        let _ = (peer, hash);
+        None
+    }
+
+    /// In a member of a service: whether the last [`send`](CoreRouter::send) was refused because there is no link, and none can be made
+    /// now. It will not [have space](CoreRouter::has_space) soon.
+    fn is_down(&self) -> bool {
+        false
+    }
+
+    /// In a member of a service: the routes to all cores of the member with number `peer`.
+    fn peer_routes(&mut self, peer: u16) -> Vec<usize> {
+        let _ = peer;
+        Vec::new()
+    }
 }
 
 /// Router of a server with one core, which owns every key; sending always fails.

@@ -4,6 +4,7 @@ mod batch;
 mod binary;
 mod dumping;
 mod fetching;
+mod flushing;
 mod general;
 mod login;
 mod under_way;
@@ -19,6 +20,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use dumping::Dumping;
+use flushing::Flushing;
 pub(crate) use under_way::UnderWay;
 
 /// Protocol state of one client connection. It holds what must outlast a step: an unfinished multiget, bytes of a
@@ -47,11 +49,7 @@ enum State {
     /// Within the keys of a fetch.
     Fetching(Fetch),
     /// `flush_all` is being sent to all cores.
-    Flushing {
-        at_s: u32,
-        next_core: usize,
-        noreply: bool,
-    },
+    Flushing(Flushing),
     /// Within a dump of all items.
     Dumping(Dumping),
     /// `watch`: all input is ignored.
@@ -66,13 +64,6 @@ enum Step {
     On(usize),
     /// This many bytes were used; the session waits for [`Need`].
     Wait(usize, Need),
-}
-
-/// Result of sending a message to all cores.
-enum Broadcast {
-    /// All cores have the message.
-    Sent,
-    Wait(Need),
 }
 
 impl<C, S> Session<C, S> {
@@ -156,7 +147,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
     ) -> Step {
         match &mut self.state {
             State::Over => return Step::Wait(rest.len(), Need::Close),
-            State::Flushing { .. } => return self.flush_on(executor, output),
+            State::Flushing(_) => return self.flush_on(executor, output),
             State::Dumping(_) => return self.dump_on(executor, output),
             State::Watching(_) if output.is_full() => return Step::Wait(rest.len(), Need::OutputSpace),
             State::Watching(watching) => {
@@ -187,7 +178,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             }
             State::Idle if *budget == 0 => Step::Wait(0, Need::Turn),
             State::Idle => self.batch(executor, rest, budget, output),
-            State::Over | State::Flushing { .. } | State::Dumping(_) | State::Watching(_) => Step::On(0),
+            State::Over | State::Flushing(_) | State::Dumping(_) | State::Watching(_) => Step::On(0),
         }
     }
 }
@@ -197,6 +188,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Protocol for Session<C, S> {
 
     fn advance(&mut self, executor: &mut Executor<'_, C, S>, input: &[u8], output: &mut Output) -> Consumed {
         executor.begin_step();
+        executor.begin_arrivals();
         executor.core.connection = self
             .presence
             .as_ref()

@@ -60,7 +60,7 @@ pub(crate) struct Cache<S> {
     /// Offset in a candidate of the second line that a prefetch requests.
     reach: u64,
     limits: Limits,
-    version: u64,
+    pub(crate) version: u64,
     sharing: S,
     counters: Counters,
     expiry: expire::Expiry,

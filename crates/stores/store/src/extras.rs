@@ -66,6 +66,8 @@ pub struct ExtraPut<'a> {
     /// Whether to record the time of this PUT and of later accesses ([`Mark::access`]), which takes extras. If not, the
     /// item has [extras](crate::EXTRAS_BYTES) only if `cas` is given, or for marks and the last access that it keeps.
     pub track_access: bool,
+    /// Version and extras of an item that is copied from another partition; `cas` and `track_access` are ignored then.
+    pub copied: Option<CopiedFields>,
 }
 
 impl Default for ExtraPut<'_> {
@@ -81,6 +83,61 @@ impl Default for ExtraPut<'_> {
             or_older: false,
             cas: None,
             track_access: false,
+            copied: None,
+        }
+    }
+}
+
+/// What a copy of an item keeps besides key, value, expiry and flags, so that a client that has read the item can go on with its CAS
+/// number. The partition that it comes to must not give such numbers again: see
+/// [`raise_version`](crate::Partition::raise_version).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopiedFields {
+    /// [Version](ItemRef::version) of the item.
+    pub version: u32,
+    /// Its extras, if it has any.
+    pub extras: Option<CopiedExtras>,
+}
+
+/// The extras of an item, for a copy of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopiedExtras {
+    /// CAS number.
+    pub cas: u64,
+    /// Time of the last access, in seconds since the start of the server that the copy comes to; 0: not recorded.
+    pub accessed_s: u32,
+    /// Whether the item was read since it was stored.
+    pub fetched: bool,
+    /// Whether the value is marked as out of date.
+    pub stale: bool,
+    /// Whether a client has been told to fetch a new value.
+    pub won: bool,
+}
+
+impl CopiedFields {
+    /// The fields of `item`; its time of access is as of its own server.
+    pub fn of(item: &ItemRef<'_>) -> CopiedFields {
+        let extras = item.has_extras().then(|| CopiedExtras {
+            cas: item.cas(),
+            accessed_s: item.accessed_s(),
+            fetched: item.is_fetched(),
+            stale: item.is_stale(),
+            won: item.is_won(),
+        });
+        CopiedFields {
+            version: item.version(),
+            extras,
+        }
+    }
+
+    fn plan(&self, terms: Terms) -> Plan {
+        let extras = self.extras.map(|extras| Extras {
+            access: Access::marked_as(extras.accessed_s, extras.fetched, extras.stale, extras.won),
+            cas: extras.cas,
+        });
+        Plan {
+            fields: Fields::new(terms, extras),
+            version: version_of(u64::from(self.version.max(1))),
         }
     }
 }
@@ -166,6 +223,9 @@ impl ExtraPut<'_> {
             if self.keep && self.join == Join::Replace {
                 access = own.access();
             }
+        }
+        if let Some(copied) = &self.copied {
+            return Ok(copied.plan(terms));
         }
         let has_extras = self.track_access || self.cas.is_some() || access != Access::default();
         let extras = has_extras.then_some(Extras {

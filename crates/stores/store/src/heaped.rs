@@ -44,7 +44,7 @@ pub(crate) struct Heaped<S, T> {
     /// Bytes that it has taken.
     taken_bytes: u64,
     limits: Limits,
-    version: u64,
+    pub(crate) version: u64,
     sharing: S,
     counters: Counters,
     /// Buffer for a value that is copied from one item to another.

@@ -96,7 +96,7 @@ pub use cache::{Mistake, Mistaken, Victims};
 pub use drover_base::{Condition, KEY_BYTES_MAX};
 pub use drover_index::BucketLines;
 pub use extents::{Extent, Extents, ExtentsOptions};
-pub use extras::{ExtraOutcome, ExtraPut, Join, Mark, NewCas};
+pub use extras::{CopiedExtras, CopiedFields, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
 pub use frozen::{Doubt, Frozen};
 pub use item::{EXTRAS_BYTES, ItemRef, Key, TERMS_BYTES, VALUE_BYTES_MAX, ValueRef, item_bytes};
 pub use options::{Eviction, Mode, PartitionOptions};

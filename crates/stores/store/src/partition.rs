@@ -557,6 +557,16 @@ impl<S: Sharing> Partition<S> {
         dispatch!(&mut self.inner, mode => mode.put_extra(cpu, key, put, now_s))
     }
 
+    /// The number that the last update took: versions and, unless chosen, CAS numbers follow from it.
+    pub fn last_version(&self) -> u64 {
+        dispatch!(&self.inner, mode => mode.version)
+    }
+
+    /// Gives later updates numbers above `version`, so that none equals one that an item copied from elsewhere has, or once had.
+    pub fn raise_version(&mut self, version: u64) {
+        dispatch!(&mut self.inner, mode => mode.version = mode.version.max(version));
+    }
+
     /// Removes all items. Cost: writes the whole index.
     pub fn clear(&mut self) {
         dispatch!(&mut self.inner, mode => mode.clear())

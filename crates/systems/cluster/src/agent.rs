@@ -130,6 +130,25 @@ impl Agent {
         handover.is_some_and(|handover| handover.receive(reply, now))
     }
 
+    /// Items of a shard are arriving for `tenure`, though no reply is complete yet.
+    pub fn goes_on(&mut self, shard: ShardId, tenure: Epoch, now: Ns) {
+        if let Some(handover) = self.handover(shard, tenure) {
+            handover.goes_on(now);
+        }
+    }
+
+    /// The hand-over of a shard cannot succeed any more: has the move cancelled.
+    pub fn give_up(&mut self, shard: ShardId, tenure: Epoch) {
+        if let Some(handover) = self.handover(shard, tenure) {
+            handover.give_up();
+        }
+    }
+
+    fn handover(&mut self, shard: ShardId, tenure: Epoch) -> Option<&mut Handover> {
+        let handover = self.handovers.get_mut(&shard);
+        handover.filter(|it| it.tenure() == tenure)
+    }
+
     /// Does what is due at `now`, and appends what the process has to do to `actions`.
     pub fn step(&mut self, now: Ns, registry: &mut impl Registry, actions: &mut Vec<Action>) {
         while let Some(event) = registry.poll(now) {

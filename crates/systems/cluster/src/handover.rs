@@ -136,6 +136,18 @@ impl Handover {
         is_awaited
     }
 
+    /// The owner is answering, though the reply is not complete yet: the hand-over is not stuck at `now`.
+    pub fn goes_on(&mut self, now: Ns) {
+        self.heard_at = self.heard_at.max(now);
+    }
+
+    /// What was copied is of no use: the move is to be cancelled, and begins again under another tenure.
+    pub fn give_up(&mut self) {
+        if self.stage != Stage::Received {
+            self.stage = Stage::Stuck;
+        }
+    }
+
     /// Whether all items are here, and the owner serves no more.
     pub fn is_received(&self) -> bool {
         self.stage == Stage::Received
@@ -196,5 +208,17 @@ mod tests {
         }
         assert_eq!(handover.next(Ns::from_ms(50), &TIMES), None);
         assert!(handover.is_stuck());
+    }
+
+    #[test]
+    fn a_long_copy_is_not_stuck_and_a_useless_one_is() {
+        let mut handover = Handover::new(ShardId(3), Epoch(9), Ns::ZERO);
+        for ms in [0, 40, 80, 120] {
+            assert!(handover.next(Ns::from_ms(ms), &TIMES).is_some());
+            handover.goes_on(Ns::from_ms(ms));
+        }
+        handover.give_up();
+        assert!(handover.is_stuck());
+        assert_eq!(handover.next(Ns::from_ms(121), &TIMES), None);
     }
 }

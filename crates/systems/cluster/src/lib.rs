@@ -14,6 +14,7 @@
 //!   [`placement`] by rendezvous hashing.
 //! - [`Registry`] is the trait of what keeps members and map; [`LocalRegistry`] is one in this process, [`SimulatedRegistry`] one in
 //!   virtual time where things go wrong.
+//! - [`ServiceSettings`] are what all members have in common: the hash of keys, and a secret.
 //! - [`ServedShards`] is what the cores of a member's process ask about each request.
 //! - [`Agent`] is a member, made of [`Registration`], [`Ownership`] and [`Handover`]s; [`Redirects`] is a client's part.
 //!
@@ -64,6 +65,7 @@ mod registration;
 mod registry;
 mod routing;
 mod served;
+mod settings;
 mod shard;
 
 pub use agent::{Action, Agent, AgentOptions};
@@ -79,5 +81,6 @@ pub use registry::{
     SimulatedClient, SimulatedRegistry, Transaction, View,
 };
 pub use routing::Routed;
-pub use served::{Peer, ServedShards, Verdict, WakeCore};
+pub use settings::{SECRET_BYTES, ServiceSettings};
+pub use served::{NotedKey, Peer, ServedShards, Verdict, WakeCore};
 pub use shard::{Epoch, SHARD_COUNT, ShardId};

@@ -32,6 +32,15 @@ pub enum Verdict {
     Nowhere,
 }
 
+/// Key of an item that may have changed while its shard is being copied.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum NotedKey {
+    /// The key.
+    Key(Box<[u8]>),
+    /// The [bytes](KeyHash::to_bytes) of the hash that an item has instead of a key.
+    Hash([u8; 16]),
+}
+
 /// Function that ends the sleep of a core.
 pub type WakeCore = Box<dyn Fn() + Send + Sync>;
 
@@ -40,7 +49,7 @@ pub type WakeCore = Box<dyn Fn() + Send + Sync>;
 struct Core {
     /// Number of rounds that the core has begun.
     rounds: AtomicU64,
-    noted: Mutex<BTreeMap<ShardId, BTreeSet<Box<[u8]>>>>,
+    noted: Mutex<BTreeMap<ShardId, BTreeSet<NotedKey>>>,
     wake: Mutex<Option<WakeCore>>,
 }
 
@@ -96,9 +105,12 @@ impl ServedShards {
     #[inline]
     pub fn verdict(&self, hash: KeyHash, now: Ns) -> Verdict {
         let shard = self.shard_of(hash);
+        // First, and Acquire: pairs with the Release of `set_stop_at`. A core that sees a later end sees what was published before it, so
+        // a new lease never counts for the shards of an old one.
+        let stop_at = self.stop_at.load(Ordering::Acquire);
         // Acquire: a core that serves a shard again sees what was done to its items before.
         let word = self.words[shard.index()].load(Ordering::Acquire);
-        if word & SERVED == 0 || now.0 >= self.stop_at.load(Ordering::Relaxed) {
+        if word & SERVED == 0 || now.0 >= stop_at {
             return match word & PEER {
                 0 => Verdict::Nowhere,
                 number => Verdict::Peer((number - 1) as u16),
@@ -121,6 +133,13 @@ impl ServedShards {
         self.peers().get(usize::from(number)).cloned()
     }
 
+    /// The numbers of the peers that own shards, as far as this member knows.
+    pub fn owners(&self) -> BTreeSet<u16> {
+        let words = self.words.iter().map(|word| word.load(Ordering::Acquire));
+        let owners = words.filter(|word| word & SERVED == 0 && word & PEER != 0);
+        owners.map(|word| ((word & PEER) - 1) as u16).collect()
+    }
+
     /// Called by a core at the beginning of each round. Whatever it decided before is executed; what it decides from now on
     /// heeds what the control thread has published before.
     #[inline]
@@ -131,14 +150,22 @@ impl ServedShards {
         rounds.store(next, Ordering::SeqCst);
     }
 
-    /// Notes, on its core, that a key of a moving shard may be about to change.
+    /// Notes, on its core, that a key of a moving shard may be about to change. For an item without a key:
+    /// [`note_hash`](ServedShards::note_hash).
     #[cold]
     pub fn note(&self, core: usize, shard: ShardId, key: &[u8]) {
+        self.note_key(core, shard, NotedKey::Key(key.into()));
+    }
+
+    /// As [`note`](ServedShards::note), for an item whose key is only its hash.
+    #[cold]
+    pub fn note_hash(&self, core: usize, shard: ShardId, hash: KeyHash) {
+        self.note_key(core, shard, NotedKey::Hash(hash.to_bytes()));
+    }
+
+    fn note_key(&self, core: usize, shard: ShardId, key: NotedKey) {
         let mut noted = lock(&self.cores[core].noted);
-        let keys = noted.entry(shard).or_default();
-        if !keys.contains(key) {
-            keys.insert(key.into());
-        }
+        noted.entry(shard).or_default().insert(key);
     }
 
     /// Gives the core a way to be woken.
@@ -146,18 +173,36 @@ impl ServedShards {
         *lock(&self.cores[core].wake) = Some(wake);
     }
 
+    /// Number of shards of the service.
+    pub fn shard_count(&self) -> usize {
+        self.words.len()
+    }
+
     /// Number of cores.
     pub fn core_count(&self) -> usize {
         self.cores.len()
     }
 
-    /// From `stop_at` on the cores serve nothing, unless it is set again.
+    /// From `stop_at` on the cores serve nothing, unless it is set again. If it becomes later, what it holds for must have been
+    /// [published](ServedShards::publish) before.
     pub fn set_stop_at(&self, stop_at: Ns) {
-        self.stop_at.store(stop_at.0, Ordering::Relaxed);
+        // Release: see `verdict`.
+        self.stop_at.store(stop_at.0, Ordering::Release);
     }
 
     /// Tells the cores what `ownership` says. Shards that `noted` names are being copied.
     pub fn publish(&self, ownership: &Ownership, noted: impl Fn(ShardId) -> bool) {
+        self.publish_except(ownership, noted, |_| false);
+    }
+
+    /// As [`publish`](ServedShards::publish), but shards that `held_back` names are not served, though they are the member's: void items
+    /// of an earlier tenure may still be on its cores.
+    pub fn publish_except(
+        &self,
+        ownership: &Ownership,
+        noted: impl Fn(ShardId) -> bool,
+        held_back: impl Fn(ShardId) -> bool,
+    ) {
         let map = ownership.map();
         let mut peers = self.peers();
         let numbers: Vec<u32> = map
@@ -177,6 +222,7 @@ impl ServedShards {
         for (word, shard) in self.words.iter().zip(map.shards()) {
             let owner = map.tenure(shard).owner;
             let new = match owner {
+                _ if ownership.serves(shard) && held_back(shard) => 0,
                 _ if ownership.serves(shard) => SERVED | if noted(shard) { NOTED } else { 0 },
                 Some(owner) if !ownership.is_own(owner) => {
                     numbers.get(usize::from(owner)).copied().unwrap_or(0)
@@ -211,7 +257,7 @@ impl ServedShards {
     }
 
     /// Takes the keys of a shard that a core has noted, in the order of keys.
-    pub fn take_noted(&self, core: usize, shard: ShardId) -> BTreeSet<Box<[u8]>> {
+    pub fn take_noted(&self, core: usize, shard: ShardId) -> BTreeSet<NotedKey> {
         lock(&self.cores[core].noted).remove(&shard).unwrap_or_default()
     }
 
@@ -290,8 +336,9 @@ mod tests {
             served.note(1, ShardId(0), key);
         }
         assert!(served.take_noted(0, ShardId(0)).is_empty());
-        let keys: Vec<Box<[u8]>> = served.take_noted(1, ShardId(0)).into_iter().collect();
-        assert_eq!(keys, [Box::from(&b"a"[..]), Box::from(&b"b"[..])]);
+        let keys: Vec<NotedKey> = served.take_noted(1, ShardId(0)).into_iter().collect();
+        let key = |bytes: &[u8]| NotedKey::Key(bytes.into());
+        assert_eq!(keys, [key(b"a"), key(b"b")]);
         assert!(served.take_noted(1, ShardId(0)).is_empty());
     }
 

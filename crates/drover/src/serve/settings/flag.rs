@@ -38,6 +38,14 @@ pub fn optional<'a, T: Display + 'a>() -> Flag<'a, T, Option<T>> {
     Flag::new(Ok).show(|value| or_none(value.as_ref().map(T::to_string)))
 }
 
+/// A flag without a default, whose argument is parsed by `parse`.
+pub fn optional_of<'a, V: Display + 'a>(
+    parse: impl Fn(&str) -> Result<V, Failure> + 'a,
+) -> Flag<'a, String, Option<V>> {
+    let read = move |given: Option<String>| given.as_deref().map(&parse).transpose();
+    Flag::new(read).show(|value| or_none(value.as_ref().map(V::to_string)))
+}
+
 /// A path without a default.
 pub fn path<'a>() -> Flag<'a, PathBuf, Option<PathBuf>> {
     Flag::new(Ok).show(|path| or_none(path.as_ref().map(|path| path.display().to_string())))

@@ -22,6 +22,8 @@ pub enum Feature {
     Eviction,
     /// Several ways by which results come to clients.
     Transfer,
+    /// Services of several members.
+    Cluster,
 }
 
 impl Feature {
@@ -35,6 +37,10 @@ impl Feature {
             Feature::Prefixes if !offers.memcached => Some("nothing is counted by prefix there"),
             Feature::Slots if !offers.request_slots => Some("it has no request slots"),
             Feature::Transfer if !offers.transfer => Some("its results come to clients in one way only"),
+            // Only HERD's clients ask a worker for each item, which can say that another member has it.
+            Feature::Cluster if !offers.request_slots => Some(
+                "its clients do not ask the server for each item, so it cannot send them to another member",
+            ),
             Feature::MemoryFile => offers.memory_file.err(),
             Feature::Eviction => offers.eviction.err(),
             _ => None,
@@ -50,7 +56,7 @@ fn with_memory_file() -> String {
 }
 
 /// Settings of a service with items of its own, which mean nothing to a gateway.
-const OWN_ITEMS: [&str; 18] = [
+const OWN_ITEMS: [&str; 19] = [
     "system",
     "fabric",
     "hash",
@@ -69,6 +75,7 @@ const OWN_ITEMS: [&str; 18] = [
     "disable-dumping",
     "disable-watch",
     "prefix-delimiter",
+    "cluster",
 ];
 
 /// Whether a setting of [`OWN_ITEMS`] has a meaning in a gateway to a pool: its clients decide what nodes do not.

@@ -3,6 +3,7 @@
 use super::or_none;
 use crate::exit::{self, Failure};
 use drover_base::HashKind;
+use drover_cluster::OnRegistryLoss;
 use drover_kv::ResultTransfer;
 use drover_store::Eviction;
 
@@ -63,6 +64,25 @@ pub(super) fn name_of(eviction: Eviction) -> &'static str {
 pub(super) fn transfer_of(text: String) -> Result<ResultTransfer, Failure> {
     text.parse()
         .map_err(|why| Failure::new(exit::USAGE, format!("--transfer {why}")))
+}
+
+/// What an outage of the registry means, by name.
+const ON_LOSS: [(&str, OnRegistryLoss); 2] =
+    [("serve", OnRegistryLoss::Serve), ("stop", OnRegistryLoss::Stop)];
+
+/// Parses what an outage of the registry means.
+pub(super) fn on_loss_of(text: String) -> Result<OnRegistryLoss, Failure> {
+    let found = ON_LOSS.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, on_loss)| on_loss).ok_or_else(|| {
+        let text = format!("--on-registry-loss {text}: expected serve or stop");
+        Failure::new(exit::USAGE, text)
+    })
+}
+
+/// Name of what an outage of the registry means.
+pub(super) fn on_loss_shown(on_loss: OnRegistryLoss) -> &'static str {
+    let found = ON_LOSS.into_iter().find(|(_, other)| *other == on_loss);
+    found.map_or("", |(name, _)| name)
 }
 
 /// Parses the name of a hash of keys.

@@ -6,3 +6,4 @@ mod agents;
 mod etcd;
 mod faults;
 mod promises;
+mod settings;

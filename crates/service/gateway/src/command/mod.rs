@@ -165,7 +165,12 @@ impl<'a> Turn<'a, '_> {
                 Action::Reply
             }
             What::Request(request) => self.begin_request(request),
-            What::Fetches(_) | What::Flush { .. } | What::Dump(_) => self.refuse(false, b"ERROR\r\n"),
+            What::Fetches(_)
+            | What::FetchAlone(..)
+            | What::Flush { .. }
+            | What::FlushAfter { .. }
+            | What::Dump(_)
+            | What::Handover(..) => self.refuse(false, b"ERROR\r\n"),
         }
     }
 

@@ -19,6 +19,9 @@ pub(crate) fn fetch<C: Cpu, S: Sharing>(
     hint: Hint,
     output: &mut Output,
 ) {
+    if fetch.touch.is_some() {
+        executor.will_change(key.hash, key.bytes);
+    }
     let mark = Mark {
         access: true,
         expire_s: fetch.touch.map(|expiry| executor.expire_s(expiry)),

@@ -159,6 +159,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             or_older: set.or_older,
             cas: meta.has(b'E').then_some(meta.new_cas),
             track_access: true,
+            ..ExtraPut::default()
         };
         let outcome = self.put(key, &put, set.classic_name(meta));
         let status = match set.status(meta, outcome) {

@@ -18,6 +18,9 @@ use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
 use drover_store::{Hint, Key, Mark, Sharing};
 
+/// Last line of a fetch.
+pub(crate) const END: &[u8] = b"END\r\n";
+
 /// Appends a line.
 pub(crate) fn reply(output: &mut Output, line: &str) {
     let space = output.space(line.len() + 2);
@@ -62,6 +65,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         fn keyed(hash: KeyHash, bytes: &[u8]) -> Key<'_> {
             Key { hash, bytes }
         }
+        if self.is_member() && request.may_change() {
+            self.note_change(request, hash);
+        }
         match *request {
             Request::Store(ref store) => self.store(store, keyed(hash, store.key), output),
             Request::Delete { key, noreply } => self.delete(keyed(hash, key), noreply, output),
@@ -84,6 +90,23 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                 }
             }
             Request::Fetch { .. } | Request::General(_) => reply(output, ERROR),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_change(&self, request: &Request<'_>, hash: KeyHash) {
+        match *request {
+            Request::Store(ref store) => self.will_change(hash, store.key),
+            Request::Delete { key, .. } | Request::Arithmetic { key, .. } | Request::Touch { key, .. } => {
+                self.will_change(hash, key);
+            }
+            Request::Meta(ref meta) => with_key(meta, |key| self.will_change(hash, key)),
+            Request::TooLarge(ref large) if large.binary => {
+                with_binary_key(large.key, |key| self.will_change(hash, key)).unwrap_or_default();
+            }
+            Request::TooLarge(ref large) => self.will_change(hash, large.key),
+            Request::Fetch { .. } | Request::General(_) => {}
         }
     }
 

@@ -34,6 +34,14 @@ struct Planned<'a> {
     swallow: usize,
 }
 
+impl Planned<'_> {
+    /// The hint, if the request is executed on the core that it is of.
+    #[inline]
+    fn hint_on(&self, core: usize) -> Hint {
+        if core == self.core { self.hint } else { Hint::NONE }
+    }
+}
+
 /// The batch, and the reason why it ended.
 struct Gathered<'a, const N: usize> {
     planned: [Option<Planned<'a>>; N],
@@ -99,7 +107,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         }
     }
 
-    /// Executes a request here, answers it by a read in place, or sends it to its core. Returns a step if it is a fetch that ended the batch.
+    /// Executes a request here, answers it by a read in place, or sends it to its core, or parks it. Returns a step if it is a fetch that ended the batch.
     #[inline]
     fn perform(
         &mut self,
@@ -110,24 +118,27 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
     ) -> Result<Option<Step>, RouteFull> {
         match planned.request {
             Request::Fetch { fetch, keys } => {
-                let whole = self.fetch_all(executor, fetch, keys, (planned.hash, planned.hint), output);
+                let first = (planned.hash, planned.core, planned.hint);
+                let whole = self.fetch_all(executor, fetch, keys, first, output);
                 return Ok(whole.err().map(|(start, need)| {
                     self.state = State::Fetching(fetch);
                     let keys_end = planned.end - line_end_bytes(&rest[planned.start..planned.end]);
                     Step::Wait(keys_end - keys.len() + start, need)
                 }));
             }
-            ref request if planned.core == executor.router.own() => {
-                executor.execute(request, planned.hash, planned.hint, output);
-            }
             ref request => {
+                let core = executor.settled_route(planned.core, planned.hash);
+                if core == executor.router.own() {
+                    executor.execute(request, planned.hash, planned.hint_on(core), output);
+                    return Ok(None);
+                }
                 let is_alone = !self.under_way.may_have(planned.hash, output);
-                if is_alone && executor.answer_in_place(planned.core, request, planned.hash, output) {
+                if is_alone && executor.answer_in_place(core, request, planned.hash, output) {
                     return Ok(None);
                 }
                 let input = &rest[planned.start..planned.end];
                 let number = output.next_hole().number;
-                executor.send(planned.core, request, planned.hash, input, output)?;
+                executor.send(core, request, planned.hash, input, output)?;
                 self.under_way.add(planned.hash, number);
             }
         }
@@ -182,7 +193,7 @@ fn line_end_bytes(request: &[u8]) -> usize {
 /// Parses up to `most` requests about keys and prefetches their buckets.
 #[inline]
 fn gather<'a, const N: usize, C: Cpu, S: Sharing>(
-    executor: &Executor<'_, C, S>,
+    executor: &mut Executor<'_, C, S>,
     rest: &'a [u8],
     most: usize,
     gathered: &mut Gathered<'a, N>,
@@ -204,7 +215,7 @@ fn gather<'a, const N: usize, C: Cpu, S: Sharing>(
             gathered.stop = Some(parsed);
             break;
         };
-        let core = executor.router.core_of(hash);
+        let core = executor.route_of(hash);
         executor.prefetch_bucket(core, hash);
         gathered.end = start + used;
         gathered.planned[gathered.count] = Some(Planned {

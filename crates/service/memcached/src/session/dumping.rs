@@ -3,6 +3,7 @@
 use super::{Session, State, Step};
 use crate::dump::limit::LineLimit;
 use crate::dump::{Dump, Kind};
+use crate::member::OnFailure;
 use crate::parse::scan::{self, Line};
 use crate::parse::{BAD_FORMAT, ERROR};
 use crate::{Executor, exec, forward};
@@ -148,7 +149,9 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                     &forward::head(KeyHash::default(), b'd', 0)[..],
                     &dumping.piece.to_bytes(),
                 ];
-                if executor.send_pieces(dumping.core, &pieces, output).is_err() {
+                if executor
+                    .send_pieces(dumping.core, OnFailure::Close, &pieces, output)
+                    .is_err() {
                     return Step::Wait(0, Need::Route);
                 }
             }

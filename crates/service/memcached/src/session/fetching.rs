@@ -6,13 +6,12 @@ use super::{Session, State, Step};
 use crate::parse::scan::{self, Words};
 use crate::parse::{BAD_FORMAT, KEY_BYTES_MAX};
 use crate::request::Fetch;
+use crate::exec::END;
+use crate::member::{OnFailure, PARKED};
 use crate::{Executor, exec, forward};
 use drover_base::{Cpu, KeyHash};
 use drover_net::{Need, Output};
 use drover_store::{Hint, Key, Sharing};
-
-/// Last line of a fetch.
-const END: &[u8] = b"END\r\n";
 
 /// Stop of a fetch: offset in its keys of the next key, and what it waits for.
 type Stopped = (usize, Need);
@@ -28,15 +27,33 @@ struct Planned<'a> {
     start: usize,
 }
 
+/// What a key is fetched for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// It is the only key.
+    Whole,
+    /// It is one of several keys, and may be asked for by one message with others of its core.
+    OneOfMany,
+}
+
+/// What the output has of a fetch once one of its keys was fetched or asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// The key's part. The last line is to follow.
+    Key,
+    /// All.
+    All,
+}
+
 impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
-    /// Fetches all `keys` and ends the reply. `first`: hash and hint of the first key.
+    /// Fetches all `keys` and ends the reply. `first`: hash, route and hint of the first key.
     #[inline]
     pub(super) fn fetch_all(
         &mut self,
         executor: &mut Executor<'_, C, S>,
         fetch: Fetch,
         keys: &[u8],
-        first: (KeyHash, Hint),
+        first: (KeyHash, usize, Hint),
         output: &mut Output,
     ) -> Result<(), Stopped> {
         let mut words = Words::new(keys);
@@ -45,16 +62,18 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             return Ok(());
         };
         if words.rest().is_empty() {
-            let (hash, hint) = first;
+            let (hash, core, hint) = first;
             let start = words.start();
             let planned = Planned {
                 key,
                 hash,
-                core: executor.router.core_of(hash),
+                core,
                 hint,
                 start,
             };
-            self.fetch_one(executor, fetch, &planned, false, output)?;
+            if self.fetch_one(executor, fetch, &planned, Part::Whole, output)? == Progress::All {
+                return Ok(());
+            }
         } else {
             self.fetch_many(executor, fetch, keys, output)?;
         }
@@ -111,7 +130,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                 && let Some(key) = words.next()
             {
                 let hash = executor.server.hasher.hash(key);
-                let core = executor.router.core_of(hash);
+                let core = executor.route_of(hash);
                 executor.prefetch_bucket(core, hash);
                 batch[count] = Some(Planned {
                     key,
@@ -126,7 +145,11 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                 planned.hint = executor.prefetch_item(planned.core, planned.hash);
             }
             let mut planned = batch[..count].iter().flatten();
-            let fetched = planned.try_for_each(|key| self.fetch_one(executor, fetch, key, true, output));
+            let part = Part::OneOfMany;
+            let fetched = planned.try_for_each(|key| {
+                self.fetch_one(executor, fetch, key, part, output)
+                    .map(|_| ())
+            });
             executor.send_gathered(output);
             fetched?;
             if count < BATCH_MAX {
@@ -135,51 +158,52 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         }
     }
 
-    /// Fetches one key: here, by a read in place, or on its core; if it `gathers`, by a message with other keys of that.
+    /// Fetches one key: here, by a read in place, or on its core.
     #[inline]
     fn fetch_one(
         &mut self,
         executor: &mut Executor<'_, C, S>,
         fetch: Fetch,
         planned: &Planned<'_>,
-        gathers: bool,
+        part: Part,
         output: &mut Output,
-    ) -> Result<(), Stopped> {
+    ) -> Result<Progress, Stopped> {
         if output.is_full() {
             return Err((planned.start, Need::OutputSpace));
         }
-        let Planned {
-            key,
-            hash,
-            core,
-            hint,
-            ..
-        } = *planned;
+        let Planned { key, hash, .. } = *planned;
+        let core = executor.settled_route(planned.core, hash);
         let own = Key { hash, bytes: key };
         if core == executor.router.own() {
+            let hint = if core == planned.core { planned.hint } else { Hint::NONE };
             exec::fetch(executor, fetch, own, hint, output);
-            return Ok(());
+            return Ok(Progress::Key);
         }
         if S::HAS_READERS
             && !self.under_way.may_have(hash, output)
             && exec::fetch_in_place(executor, core, fetch, own, output)
         {
-            return Ok(());
+            return Ok(Progress::Key);
         }
         let number = output.next_hole().number;
-        if gathers && executor.gather(core, fetch, own, output) {
+        if part == Part::OneOfMany && core != PARKED && executor.gather(core, fetch, own, output) {
             self.under_way.add(hash, number);
-            return Ok(());
+            return Ok(Progress::Key);
         }
+        // In a member the fetch may fail: then the line that says so must be the last one.
+        let (kind, on_failure, progress) = match part {
+            Part::Whole if executor.is_member() => (b'g', OnFailure::Line, Progress::All),
+            _ => (b'v', OnFailure::Close, Progress::Key),
+        };
         let pieces = [
-            &forward::head(hash, b'v', executor.core.connection)[..],
+            &forward::head(hash, kind, executor.core.connection)[..],
             &forward::fetch_bytes(fetch),
             key,
         ];
         executor
-            .send_pieces(core, &pieces, output)
+            .send_pieces(core, on_failure, &pieces, output)
             .map_err(|_| (planned.start, Need::Route))?;
         self.under_way.add(hash, number);
-        Ok(())
+        Ok(progress)
     }
 }

@@ -1,13 +1,12 @@
 //! Commands without a key.
 
-use super::{Broadcast, Session, State, Step};
+use super::{Session, State};
 use crate::parse::scan::{self, Line, Words};
 use crate::parse::{BAD_FORMAT, ERROR};
-use crate::request::Expiry;
 use crate::watch::{self, Watching, kind};
-use crate::{Executor, exec, forward, stats};
+use crate::{Executor, exec, stats};
 use drover_base::sync::Ordering;
-use drover_base::{Cpu, KeyHash};
+use drover_base::Cpu;
 use drover_net::{Need, Output};
 use drover_store::Sharing;
 
@@ -42,8 +41,11 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                 None => return Ok(()),
             },
             b"stats" => return stats::answer(executor, &words, output).map_err(|_| Need::Replies),
-            // A gateway's system may flush before it executes what this connection has asked for.
-            b"flush_all" if executor.server.settings.gateway.is_some() && output.has_holes() => {
+            // A gateway's system may flush before it executes what this connection has asked for; and in a member a request may be
+            // parked.
+            b"flush_all"
+                if output.has_holes() && (executor.server.settings.gateway.is_some() || executor.is_member()) =>
+            {
                 return Err(Need::Replies);
             }
             b"flush_all" => match self.flush(executor, &words, noreply) {
@@ -77,69 +79,6 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         Ok(())
     }
 
-    /// Starts a `flush_all [delay]`, or refuses it.
-    fn flush(
-        &mut self,
-        executor: &mut Executor<'_, C, S>,
-        words: &Line<'_>,
-        noreply: bool,
-    ) -> Option<&'static str> {
-        if words.count > 3 {
-            return Some(ERROR);
-        }
-        executor.core.counters.cmd_flush += 1;
-        if !executor.server.settings.commands.flush {
-            return Some("CLIENT_ERROR flush_all not allowed");
-        }
-        let mut at_s = 0;
-        if words.count != if noreply { 2 } else { 1 } {
-            let Some(delay) = scan::number_i32(words.word(1)) else {
-                return Some("CLIENT_ERROR invalid exptime argument");
-            };
-            at_s = executor.expire_s(Expiry(delay.max(0)));
-        }
-        // Relaxed: only shown.
-        executor
-            .server
-            .flushed_s
-            .store(at_s.max(executor.now_s), Ordering::Relaxed);
-        self.state = State::Flushing {
-            at_s,
-            next_core: 0,
-            noreply,
-        };
-        None
-    }
-
-    /// Continues a `flush_all`: every other core gets a message and has its part in the reply.
-    pub(super) fn flush_on(&mut self, executor: &mut Executor<'_, C, S>, output: &mut Output) -> Step {
-        let State::Flushing {
-            at_s,
-            next_core,
-            noreply,
-        } = &mut self.state
-        else {
-            return Step::On(0);
-        };
-        let (at_s, noreply) = (*at_s, *noreply);
-        let pieces = [
-            &forward::head(KeyHash::default(), b'f', 0)[..],
-            &at_s.to_le_bytes(),
-        ];
-        let sent = send_to_all(executor, next_core, &pieces, output);
-        self.under_way
-            .add_all(output.next_hole().number.saturating_sub(1));
-        if let Broadcast::Wait(need) = sent {
-            return Step::Wait(0, need);
-        }
-        executor.flush(at_s);
-        if !noreply {
-            exec::reply(output, OK);
-        }
-        self.state = State::Idle;
-        Step::On(0)
-    }
-
     /// `watch`: subscribes the connection to the named events, by default fetches.
     fn watch(&mut self, executor: &Executor<'_, C, S>, line: &[u8]) -> &'static str {
         if !executor.server.settings.commands.watch {
@@ -170,22 +109,6 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         executor.server.host.shutdown(graceful);
         None
     }
-}
-
-/// Sends a message to all other cores from `next_core` on; `next_core` records the progress.
-fn send_to_all<C: Cpu, S: Sharing>(
-    executor: &mut Executor<'_, C, S>,
-    next_core: &mut usize,
-    pieces: &[&[u8]],
-    output: &mut Output,
-) -> Broadcast {
-    while *next_core < executor.router.core_count() {
-        if *next_core != executor.router.own() && executor.send_pieces(*next_core, pieces, output).is_err() {
-            return Broadcast::Wait(Need::Route);
-        }
-        *next_core += 1;
-    }
-    Broadcast::Sent
 }
 
 /// Whether a last word `noreply` suppresses the reply: most commands count their words first.

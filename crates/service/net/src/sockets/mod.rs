@@ -30,6 +30,8 @@ const EVENTS: usize = 32;
 const STAGED_BYTES: usize = 32 << 10;
 /// Token of the connection table's event descriptor, among the listeners' tokens.
 const BELL: u64 = u64::MAX;
+/// Token of a descriptor that only ends the core's sleep.
+const OTHER: u64 = u64::MAX - 1;
 
 /// Options of a core's sockets.
 #[derive(Clone, Debug)]
@@ -280,6 +282,14 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         self.close(Token(pending_reply.connection));
     }
 
+    /// Makes [`fd`](Sockets::fd) readable while `fd` is, too, such as the descriptor of another poller that the same core steps.
+    ///
+    /// # Errors
+    /// The poller cannot watch it.
+    pub fn wake_for(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.poller.add(fd, OTHER, Interest::Accepts)
+    }
+
     /// Notifies a connection that waits for a [notification](Need::Notification): it gets a turn in the next step.
     /// Returns false if it is gone or waits for something else.
     pub fn notify(&mut self, token: Token) -> bool {
@@ -353,6 +363,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
     fn happened(&mut self, event: &Event, executor: &mut T::Executor<'_>, now: Ns) {
         match event.token {
             BELL => self.take_arrivals(),
+            OTHER => {}
             token if token >= BEYOND => self.accept((token - BEYOND) as usize, now),
             token => {
                 let token = Token(token);

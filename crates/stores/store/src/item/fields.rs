@@ -223,6 +223,12 @@ impl Access {
         Access(now_s & ACCESSED_S)
     }
 
+    /// Access word with these contents.
+    pub(crate) fn marked_as(accessed_s: u32, fetched: bool, stale: bool, won: bool) -> Access {
+        let access = Access::new(accessed_s).with(FETCHED, Some(fetched));
+        access.with(STALE, Some(stale)).with(WON, Some(won))
+    }
+
     /// The same access to a stale value.
     pub(crate) fn stale(self, won: bool) -> Access {
         self.with(STALE, Some(true)).with(WON, Some(won))

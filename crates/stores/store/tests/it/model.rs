@@ -299,6 +299,7 @@ impl Run {
                     or_older,
                     cas,
                     track_access: flags % 2 == 1,
+                    copied: None,
                 };
                 self.put_extra(key, &put)
             }

@@ -15,7 +15,7 @@ mod local;
 mod simulated;
 mod state;
 
-use crate::{Advert, Map, Member, MemberId};
+use crate::{Advert, Map, Member, MemberId, ServiceSettings};
 use drover_base::Ns;
 use std::sync::Arc;
 
@@ -52,6 +52,9 @@ pub enum RegistryRequest {
     Commit(Transaction),
     /// Asks for the newest view. Answered with [`RegistryReply::View`].
     Look,
+    /// Asks for the settings of the service. If there are none yet, and these are given, they are its settings from now on. Answered
+    /// with [`RegistryReply::Settings`].
+    Settings(Option<ServiceSettings>),
 }
 
 /// A change of the map, which takes effect only if everything that it was planned on still holds.
@@ -84,6 +87,8 @@ pub enum RegistryReply {
     Conflict,
     /// What the registry knows.
     View(View),
+    /// The settings of the service, if there are any.
+    Settings(Option<ServiceSettings>),
 }
 
 /// What the registry knew at a time.

@@ -1,7 +1,7 @@
 //! [`RegistryState`]: what a registry holds, and what requests do to it.
 
 use super::{RegistryReply, RegistryRequest, Transaction, View};
-use crate::{Map, Member, MemberId};
+use crate::{Map, Member, MemberId, ServiceSettings};
 use drover_base::Ns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ pub(super) struct RegistryState {
     /// By name.
     leases: BTreeMap<Arc<str>, Lease>,
     map: Option<Arc<Map>>,
+    settings: Option<ServiceSettings>,
     revision: u64,
 }
 
@@ -70,6 +71,10 @@ impl RegistryState {
             }
             RegistryRequest::Commit(transaction) => self.commit(transaction),
             RegistryRequest::Look => RegistryReply::View(self.view()),
+            RegistryRequest::Settings(first) => {
+                self.settings = self.settings.or(first);
+                RegistryReply::Settings(self.settings)
+            }
         }
     }
 

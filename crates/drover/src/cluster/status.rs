@@ -1,0 +1,125 @@
+//! `drover cluster status`: who is there, who has how many shards, and how they do.
+
+use super::load::{self, Load};
+use super::members::{self, MemberView, State};
+use super::{ViewArgs, table};
+use crate::exit::Failure;
+use drover_cluster::Advert;
+use serde::Serialize;
+
+/// A service, as it is shown.
+#[derive(Serialize)]
+struct ServiceStatus<'a> {
+    service: &'a str,
+    epoch: u64,
+    shards: usize,
+    /// Shards that nobody owns.
+    holes: usize,
+    /// Shards that are being handed over.
+    moving: usize,
+    members: Vec<MemberStatus<'a>>,
+}
+
+/// A member, as it is shown.
+#[derive(Serialize)]
+struct MemberStatus<'a> {
+    name: &'a str,
+    incarnation: u64,
+    state: State,
+    weight: u32,
+    shards: usize,
+    moving_in: usize,
+    moving_out: usize,
+    /// Maps that it is behind.
+    lag: Option<u64>,
+    addresses: &'a [String],
+    load: Option<Load>,
+}
+
+pub(super) fn run(args: &ViewArgs) -> Result<(), Failure> {
+    let credentials = args.credentials()?;
+    let mut service = args.open()?;
+    let (view, map) = service.look()?;
+    let views = members::of(&view, &map);
+    let adverts: Vec<&Advert> = views.iter().map(|it| &it.member.advert).collect();
+    let loads = load::of_all(&adverts, credentials.as_deref());
+    // Members go on while they are asked, so they are compared with a map from after that.
+    let (_, newest) = service.look()?;
+    let status = ServiceStatus {
+        service: service.url().service(),
+        epoch: map.epoch().0,
+        shards: map.shard_count(),
+        holes: members::holes(&map),
+        moving: map.moves().len(),
+        members: views
+            .iter()
+            .zip(loads)
+            .map(|(view, load)| member(view, load, newest.epoch().0))
+            .collect(),
+    };
+    match args.json {
+        true => println!("{}", serde_json::json!(status)),
+        false => print(&status),
+    }
+    Ok(())
+}
+
+fn member(view: &MemberView, load: Option<Load>, newest: u64) -> MemberStatus<'_> {
+    let advert = &view.member.advert;
+    MemberStatus {
+        name: advert.name(),
+        incarnation: view.member.incarnation,
+        state: view.state,
+        weight: advert.weight(),
+        shards: view.shards,
+        moving_in: view.moving_in,
+        moving_out: view.moving_out,
+        lag: load
+            .and_then(|load| load.epoch)
+            .map(|epoch| newest.saturating_sub(epoch)),
+        addresses: advert.addresses(),
+        load,
+    }
+}
+
+const HEAD: [&str; 12] = [
+    "MEMBER", "STATE", "SHARDS", "SHARE", "IN", "OUT", "WEIGHT", "ITEMS", "HITS", "OPS/S", "LAG", "CHANGED",
+];
+
+fn print(status: &ServiceStatus<'_>) {
+    println!(
+        "service {}: epoch {}, {} shards, {} without an owner, {} moving",
+        status.service, status.epoch, status.shards, status.holes, status.moving
+    );
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(status.members.iter().map(|member| row(member, status.shards)));
+    table::print(&rows);
+    for member in &status.members {
+        println!("{}: {}", member.name, member.addresses.join(" "));
+    }
+}
+
+fn row(member: &MemberStatus<'_>, shards: usize) -> [String; 12] {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let load = member.load.as_ref();
+    [
+        member.name.to_owned(),
+        member.state.name().to_owned(),
+        member.shards.to_string(),
+        format!("{:.1}%", 100.0 * member.shards as f64 / shards as f64),
+        member.moving_in.to_string(),
+        member.moving_out.to_string(),
+        member.weight.to_string(),
+        or_dash(load.map(|load| load.items.to_string())),
+        or_dash(
+            load.and_then(|load| load.hit_rate)
+                .map(|rate| format!("{:.1}%", 100.0 * rate)),
+        ),
+        or_dash(load.map(|load| format!("{:.0}", load.operations_per_s))),
+        or_dash(member.lag.map(|lag| lag.to_string())),
+        or_dash(
+            load.and_then(|load| load.last_change_s)
+                .map(|seconds| format!("{seconds:.0} s ago")),
+        ),
+    ]
+}

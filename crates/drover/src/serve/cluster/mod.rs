@@ -1,0 +1,20 @@
+//! A server that is a member of a service of several: what it needs before it starts, and what runs beside its cores.
+//!
+//! ```text
+//! prepare   listen      the port of the links, as the user who starts the process
+//! wait      Joining     etcd answers: hash seed and secret of the service; nobody else has the name
+//! start     CoreParts   what each core needs: shards that it may serve, links to other members
+//!           Membership  control thread, acceptor of links; its end is the member's
+//! ```
+
+mod advert;
+mod control;
+mod joining;
+mod listen;
+mod membership;
+mod network;
+mod peers;
+
+pub use joining::{Joining, join};
+pub use listen::{MemberPort, listen};
+pub use membership::{Membership, Starting};

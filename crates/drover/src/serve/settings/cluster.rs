@@ -1,0 +1,111 @@
+//! A service of several members, which this server is one of.
+
+use super::offered::Feature::Cluster;
+use super::words::{on_loss_of, on_loss_shown};
+use super::{Origin, Setting, flags, optional, optional_of, parsed, path, value};
+use crate::cluster::{Advertised, ServiceUrl};
+use crate::exit::{self, Failure};
+use drover_base::Ns;
+use drover_cluster::{LeaseTerms, OnRegistryLoss};
+use std::path::PathBuf;
+
+/// etcd counts leases in seconds; a shorter one would end between two looks of a busy machine.
+const LEASE_S_MIN: u64 = 2;
+const LEASE_S_MAX: u64 = 600;
+/// A lease is renewed so many times in its length.
+const RENEWALS: u64 = 6;
+
+flags! {
+    /// Arguments about a service of several members.
+    #[command(next_help_heading = "Service of several members")]
+    struct ClusterArgs;
+    /// How the server is a member of a service of several.
+    struct ClusterSettings();
+
+    /// Be a member of the service NAME, whose members and shards are kept in this etcd (see below); needs --advertise
+    #[arg(long = "cluster", value_name = "etcd://HOST:PORT[,...]/NAME")]
+    service: String as Option<ServiceUrl> = optional_of(service_url_of).needs(Cluster);
+
+    /// Host, and port of the links between members, at which other members and clients reach this one; the links listen
+    /// at HOST, if it is an address of this machine, else at all addresses [default port: 11212]
+    #[arg(long = "advertise", value_name = "HOST[:PORT]")]
+    advertise: String as Option<Advertised> = optional_of(advertised_of);
+
+    /// Name among the members; a restarted member with the same name keeps the same share of the keys [default: the
+    /// host name]
+    #[arg(long = "member-name", value_name = "NAME")]
+    member_name: String as Option<String> = optional();
+
+    /// What an outage of etcd means: stop answers nothing after two thirds of --lease, until etcd is back; serve goes on,
+    /// and if other members do reach etcd, they take the shards over: clients that still ask this one then read old
+    /// values, and what they store is lost [default: stop]
+    #[arg(long = "on-registry-loss", value_name = "serve|stop")]
+    on_loss: String as OnRegistryLoss = parsed("stop".to_string(), on_loss_of)
+        .show(|on_loss| on_loss_shown(*on_loss).to_string());
+
+    /// Seconds after which a member that gives no sign of life loses its shards to others; the same for all members
+    /// [default: 6]
+    #[arg(long = "lease", value_name = "SECONDS")]
+    lease_s: u64 = value(LeaseTerms::default().ttl.as_s())
+        .show(|seconds| format!("{seconds} s"))
+        .check(
+            |seconds| (LEASE_S_MIN..=LEASE_S_MAX).contains(seconds),
+            |seconds| format!("--lease {seconds}: from {LEASE_S_MIN} to {LEASE_S_MAX} seconds"),
+        );
+
+    /// File with the user:password as which this member is known to etcd
+    #[arg(long = "cluster-auth-file", value_name = "FILE")]
+    auth_file: PathBuf as Option<PathBuf> = path();
+}
+
+impl ClusterSettings {
+    /// Times of the lease.
+    pub fn terms(&self) -> LeaseTerms {
+        let ttl = Ns::from_s(self.lease_s.value);
+        LeaseTerms {
+            ttl,
+            renew_every: Ns(ttl.0 / RENEWALS),
+            on_loss: self.on_loss.value,
+        }
+    }
+
+    /// Refuses a member without an address, and what is said about a member where there is none.
+    pub(super) fn refuse_halves(&self) -> Result<(), Failure> {
+        let refuse = |text: String| Err(Failure::new(exit::USAGE, text));
+        if let Some(service) = &self.service.value {
+            return match &self.advertise.value {
+                Some(_) => Ok(()),
+                None => refuse(format!(
+                    "--cluster {service}: name the host at which other members reach this one: --advertise HOST"
+                )),
+            };
+        }
+        let said = [
+            ("--advertise", is_said(&self.advertise)),
+            ("--member-name", is_said(&self.member_name)),
+            ("--on-registry-loss", is_said(&self.on_loss)),
+            ("--lease", is_said(&self.lease_s)),
+            ("--cluster-auth-file", is_said(&self.auth_file)),
+        ];
+        match said.iter().find(|(_, is_said)| *is_said) {
+            Some((flag, _)) => refuse(format!(
+                "{flag}: this server is no member: name a service with --cluster etcd://HOST:PORT/NAME"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_said<T>(setting: &Setting<T>) -> bool {
+    matches!(setting.origin, Origin::CommandLine | Origin::File)
+}
+
+fn service_url_of(text: &str) -> Result<ServiceUrl, Failure> {
+    text.parse()
+        .map_err(|why| Failure::new(exit::USAGE, format!("--cluster {text}: {why}")))
+}
+
+fn advertised_of(text: &str) -> Result<Advertised, Failure> {
+    text.parse()
+        .map_err(|why| Failure::new(exit::USAGE, format!("--advertise {text}: {why}")))
+}

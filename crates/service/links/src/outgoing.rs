@@ -1,0 +1,227 @@
+//! [`Outgoing`]: the end of a link that sends messages and gets replies.
+
+use crate::dialing::{DialFailure, Dialing};
+use crate::frame::{self, Next, PREFIX_BYTES, TooLong};
+use crate::handler::{LinkHandler, LinkReply};
+use crate::input::Input;
+use crate::options::LinksOptions;
+use crate::out_queue::OutQueue;
+use drover_base::Ns;
+use drover_net::{Event, PendingReply};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Why a link ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkFailure {
+    #[error("{0}")]
+    System(#[from] io::Error),
+    #[error("{0}")]
+    TooLong(#[from] TooLong),
+    #[error("a reply that no message waits for")]
+    Unasked,
+    #[error("it took no replies for {0}")]
+    NoReader(Ns),
+    #[error("it was silent for {0}")]
+    Silent(Ns),
+    #[error("the core was restarted")]
+    Restarted,
+    #[error("the member has left")]
+    Left,
+}
+
+/// A message without a reply so far.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    pending_reply: PendingReply,
+    /// Position in the queue behind its frame.
+    end: u64,
+    bytes: u32,
+}
+
+pub(crate) enum State {
+    /// There is no link; none is made before this time.
+    Closed {
+        retry_at: Ns,
+    },
+    /// The next flush begins to make one.
+    Wanted,
+    Dialing(Box<Dialing>),
+    Open(OwnedFd),
+}
+
+/// One route: the link to one core of one peer, made when something is sent, and made again after it broke.
+pub(crate) struct Outgoing {
+    pub(crate) peer: u16,
+    pub(crate) core: u16,
+    /// Name of the peer, once it is known.
+    pub(crate) name: Box<str>,
+    pub(crate) state: State,
+    pub(crate) queue: OutQueue,
+    /// Messages without a reply, oldest first; the last ones are not written yet.
+    sent: VecDeque<Sent>,
+    input: Input,
+    /// Time of the last input.
+    heard_at: Ns,
+    /// Time of the last keep-alive.
+    kept_alive_at: Ns,
+    /// A message found it full since it last had space.
+    pub(crate) refused: bool,
+    /// Number of attempts that failed since the last link.
+    failures: u32,
+}
+
+impl Outgoing {
+    pub(crate) fn new(peer: u16, core: u16) -> Outgoing {
+        Outgoing {
+            peer,
+            core,
+            name: "".into(),
+            state: State::Closed { retry_at: Ns::ZERO },
+            queue: OutQueue::default(),
+            sent: VecDeque::new(),
+            input: Input::default(),
+            heard_at: Ns::ZERO,
+            kept_alive_at: Ns::ZERO,
+            refused: false,
+            failures: 0,
+        }
+    }
+
+    /// Whether a message of `bytes` bytes has space.
+    #[inline]
+    pub(crate) fn has_space(&self, bytes: usize, options: &LinksOptions) -> bool {
+        let queued = self.queue.len();
+        (queued == 0 || queued + PREFIX_BYTES + bytes <= options.queue_bytes)
+            && self.sent.len() < options.outstanding_max
+    }
+
+    /// Queues a message, which has space.
+    #[inline]
+    pub(crate) fn push(&mut self, pending_reply: PendingReply, pieces: &[&[u8]]) {
+        let bytes = self.queue.push(pieces) as u32;
+        self.sent.push_back(Sent {
+            pending_reply,
+            end: self.queue.end(),
+            bytes,
+        });
+    }
+
+    /// The attempt to connect has succeeded.
+    pub(crate) fn opened(&mut self, socket: OwnedFd, now: Ns) {
+        self.state = State::Open(socket);
+        self.input.clear();
+        (self.heard_at, self.kept_alive_at) = (now, now);
+        self.failures = 0;
+    }
+
+    pub(crate) fn notice(&mut self, event: &Event) {
+        self.input.notice(event);
+    }
+
+    /// Reads once and hands the replies to `handler`. Returns the number of bytes read, and whether there may be more.
+    pub(crate) fn read<H: LinkHandler>(
+        &mut self,
+        handler: &mut H,
+        buffer: &mut [u8],
+        options: &LinksOptions,
+        now: Ns,
+    ) -> Result<(usize, bool), LinkFailure> {
+        let State::Open(socket) = &self.state else {
+            return Ok((0, false));
+        };
+        let (sent, written) = (&mut self.sent, self.queue.written());
+        let count = self.input.turn(socket.as_fd(), buffer, |bytes| {
+            let mut used = 0;
+            loop {
+                match frame::next(bytes, used, options.reply_bytes_max)? {
+                    Next::Body(body) => {
+                        let front = sent.pop_front_if(|sent| sent.end <= written);
+                        let front = front.ok_or(LinkFailure::Unasked)?;
+                        used = body.end;
+                        handler.fill(front.pending_reply, LinkReply::Bytes(&bytes[body]));
+                    }
+                    Next::KeepAlive => used += PREFIX_BYTES,
+                    Next::Part => return Ok::<_, LinkFailure>(used),
+                }
+            }
+        })?;
+        if count > 0 {
+            self.heard_at = now;
+        }
+        Ok((count, self.input.is_readable()))
+    }
+
+    /// Writes what the socket has space for. Returns the number of bytes written.
+    pub(crate) fn write(&mut self) -> io::Result<u64> {
+        let State::Open(socket) = &self.state else {
+            return Ok(0);
+        };
+        let before = self.queue.written();
+        if !self.queue.write(socket.as_fd())? {
+            // A message that is partly written may have to come back.
+            let written = self.queue.written();
+            let first = self.sent.partition_point(|sent| sent.end <= written);
+            let kept = self.sent.get(first).map_or(written, |sent| {
+                sent.end - (PREFIX_BYTES + sent.bytes as usize) as u64
+            });
+            self.queue.forget_before(kept.min(written));
+        }
+        Ok(self.queue.written() - before)
+    }
+
+    /// Looks at the time: queues a keep-alive when one is due.
+    pub(crate) fn tick(&mut self, options: &LinksOptions, now: Ns) -> Result<(), LinkFailure> {
+        if !matches!(self.state, State::Open(_)) {
+            return Ok(());
+        }
+        if now.since(self.heard_at) >= options.stall_timeout {
+            return Err(LinkFailure::Silent(options.stall_timeout));
+        }
+        let every = Ns(options.stall_timeout.0 / 3);
+        if now.since(self.heard_at.max(self.kept_alive_at)) >= every && self.queue.is_empty() {
+            self.kept_alive_at = now;
+            self.queue.push_keep_alive();
+        }
+        Ok(())
+    }
+
+    /// Ends the link, or the attempt to make it: each message without a reply ends in `handler`.
+    pub(crate) fn close<H: LinkHandler>(&mut self, route: usize, handler: &mut H, retry_at: Ns) {
+        self.state = State::Closed { retry_at };
+        let written = self.queue.written();
+        for sent in self.sent.drain(..) {
+            if sent.end <= written {
+                handler.fill(sent.pending_reply, LinkReply::Lost { member: &self.name });
+            } else {
+                let message = self.queue.before(sent.end, sent.bytes as usize);
+                handler.unsent(route, sent.pending_reply, message);
+            }
+        }
+        self.queue.clear();
+        self.input.clear();
+    }
+
+    /// Counts a failed attempt, and returns how long to wait before the next.
+    pub(crate) fn failed(&mut self, options: &LinksOptions) -> Ns {
+        let doubled = options.backoff_min.0.saturating_mul(1 << self.failures.min(20));
+        self.failures += 1;
+        Ns(doubled.min(options.backoff_max.0))
+    }
+
+    /// Whether this is the first failure since the last link: the one to log.
+    pub(crate) fn is_first_failure(&self) -> bool {
+        self.failures == 1
+    }
+
+    /// The attempt's failure by its time, if it lasts too long.
+    pub(crate) fn overdue(&self, options: &LinksOptions, now: Ns) -> Option<DialFailure> {
+        match &self.state {
+            State::Dialing(dialing) if now >= dialing.until => {
+                Some(DialFailure::TooLate(options.connect_timeout))
+            }
+            _ => None,
+        }
+    }
+}

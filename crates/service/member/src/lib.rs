@@ -1,0 +1,50 @@
+//! A member of a service of several members: keeps its lease and its map, tells its cores what they may serve, and has shards handed
+//! over without losing anything.
+//!
+//! ```text
+//!  registry <--> control thread: Agent --publish--> ServedShards <--verdict-- cores
+//!                  | Begin, Discard     ^ received                              ^
+//!                  v                    |                                       | pages, lookups, stores, deletions
+//!                sweeper              mover --begin, freeze--> owner's control   | (messages between cores)
+//!                  '--------------------'---------------------------------------'
+//! ```
+//! It decides nothing: that is [`drover_cluster`]'s. It reaches cores through a [`Network`], such as [`LinkNetwork`]. It executes nothing on items: the cores
+//! do, on messages ([`drover_memcached::handover`]).
+//!
+//! - [`Member`] runs the three threads; [`MemberStatus`] is what operators see.
+//! - [`ControlHandler`] answers what other members ask.
+//!
+//! # What must not happen, and why it does not
+//!
+//! - *A shard is served while void items of it are there.* What the cores hold of a shard is tracked (`contents.rs`), and a shard is published
+//!   as served only when that is what the map means. Deletions begin when every core has passed a round after the shard was
+//!   published as not served.
+//! - *An update is lost in a planned change.* The owner's cores note changed keys, all of them from a round on that has ended before the
+//!   first page is asked for, and the shard is frozen, on all of them, before the last notes are taken.
+//! - *A flush is undone by a copy.* Replies of cores carry how often they have flushed their items; a copy during which that changes, here
+//!   or there, is void.
+//! - *A CAS number comes twice.* Cores go on above the versions of the cores that the items were on.
+//! - *A hand-over delays the lease.* Copying and deleting have threads of their own, and no thread waits while it holds the state.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod contents;
+mod link_network;
+mod member;
+mod mover;
+mod network;
+mod observed;
+mod outgoing;
+mod own_cores;
+mod owner;
+mod requests;
+mod shared;
+mod state;
+mod status;
+mod sweeper;
+
+pub use link_network::LinkNetwork;
+pub use member::{Member, MemberOptions, StartError};
+pub use network::{Call, CallTarget, MemberAddress, Network};
+pub use owner::ControlHandler;
+pub use status::{MemberStatus, RegistryHealth, ShardCounts, Tally};

@@ -1,0 +1,269 @@
+//! [`State`]: everything that the threads of a member share, behind one lock.
+
+use crate::contents::Contents;
+use crate::outgoing::Outgoing;
+use crate::requests::Moving;
+use crate::status::{MemberStatus, RegistryHealth, ShardCounts, Tally};
+use drover_base::Ns;
+use drover_cluster::{
+    Action, Agent, Ask, Change, Epoch, HandoverReply, HandoverRequest, Map, MemberId, Registry, ServedShards,
+    ShardId,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Decisions, and what the cores hold. No method waits.
+pub(crate) struct State {
+    pub(crate) agent: Agent,
+    pub(crate) contents: Contents,
+    pub(crate) outgoing: Outgoing,
+    shards: Arc<ServedShards>,
+    /// Hand-overs that wait for their turn.
+    queue: BTreeMap<ShardId, (MemberId, Epoch)>,
+    actions: Vec<Action>,
+    pub(crate) health: RegistryHealth,
+    pub(crate) tally: Tally,
+    changed_at: Option<Ns>,
+    pub(crate) last_error: String,
+    pub(crate) ends: Option<End>,
+}
+
+/// How a member ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// It ends its registration.
+    Leave,
+    /// It does nothing more, as if it had died.
+    Vanish,
+}
+
+/// Shards that one owner hands over together.
+pub(crate) struct HandoverSet {
+    pub(crate) owner: MemberId,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) moves: Vec<Moving>,
+}
+
+impl State {
+    pub(crate) fn new(agent: Agent, shards: Arc<ServedShards>) -> State {
+        State {
+            agent,
+            contents: Contents::new(shards.shard_count()),
+            outgoing: Outgoing::default(),
+            shards,
+            queue: BTreeMap::new(),
+            actions: Vec::new(),
+            health: RegistryHealth::default(),
+            tally: Tally::default(),
+            changed_at: None,
+            last_error: String::new(),
+            ends: None,
+        }
+    }
+
+    /// Tells the cores what they may serve. The order matters: a later end of the lease must not count for what was served under
+    /// an earlier one.
+    pub(crate) fn publish(&self) {
+        let (outgoing, contents) = (&self.outgoing, &self.contents);
+        self.shards.publish_except(
+            self.agent.ownership(),
+            |shard| outgoing.is_noted(shard),
+            |shard| !contents.is_held(shard),
+        );
+        self.shards.set_stop_at(self.agent.stop_at());
+    }
+
+    /// Has the agent do what is due. Returns whether other threads have something to do.
+    pub(crate) fn step(&mut self, now: Ns, registry: &mut impl Registry) -> bool {
+        let before = self.agent.map().clone();
+        let was = self.agent.id().cloned();
+        let mut actions = std::mem::take(&mut self.actions);
+        self.agent.step(now, registry, &mut actions);
+        let map = self.agent.map().clone();
+        self.log_registration(was.as_ref());
+        let is_new_map = map.epoch() != before.epoch();
+        if is_new_map {
+            self.changed_at = Some(now);
+            self.log_map(&before, &map, &actions);
+            self.outgoing.follow(&map, &self.shards);
+        }
+        let is_busy = is_new_map || !actions.is_empty();
+        for action in actions.drain(..) {
+            self.act(action, now);
+        }
+        self.actions = actions;
+        if is_busy {
+            self.publish();
+        } else {
+            self.shards.set_stop_at(self.agent.stop_at());
+        }
+        is_busy
+    }
+
+    fn act(&mut self, action: Action, now: Ns) {
+        match action {
+            Action::Change(Change::Begin(shard)) => self.contents.begin(shard),
+            Action::Change(Change::Adopt(shard)) => {
+                self.tally.received_shards += 1;
+                self.contents.adopt(shard);
+            }
+            Action::Change(Change::Discard(shard)) => self.contents.discard(shard),
+            // The map that ends a move ends the copy, too.
+            Action::Change(Change::Resume(_)) => {}
+            Action::Forget(shard) => {
+                self.queue.remove(&shard);
+                self.contents.forget(shard);
+            }
+            Action::Ask { to, request } => self.asked(to, request, now),
+        }
+    }
+
+    /// The agent wants items of a shard. It asks again until a whole set of shards, this one among them, has been received.
+    fn asked(&mut self, owner: MemberId, HandoverRequest { shard, tenure, .. }: HandoverRequest, now: Ns) {
+        if self.contents.is_arriving(shard) {
+            // Whether it goes on is for the mover to say.
+            return;
+        }
+        let waits = !self.contents.is_clean(shard) || self.queue.contains_key(&shard);
+        if self.contents.is_clean(shard) {
+            self.queue.insert(shard, (owner, tenure));
+        }
+        if waits {
+            self.agent.goes_on(shard, tenure, now);
+        }
+    }
+
+    /// Takes all waiting hand-overs of one owner; their items may be stored from now on.
+    pub(crate) fn take_set(&mut self) -> Option<HandoverSet> {
+        let (owner, _) = self.queue.values().next()?.clone();
+        let mut moves = Vec::new();
+        self.queue.retain(|shard, (from, tenure)| {
+            let is_taken = *from == owner;
+            if is_taken {
+                moves.push((*shard, *tenure));
+            }
+            !is_taken
+        });
+        for (shard, _) in &moves {
+            self.contents.start(*shard);
+        }
+        let map = self.agent.map();
+        let listed = map.members().iter().find(|it| it.member.is(&owner));
+        let addresses = listed.map(|it| it.member.advert.addresses().to_vec());
+        Some(HandoverSet {
+            owner,
+            addresses: addresses.unwrap_or_default(),
+            moves,
+        })
+    }
+
+    /// Items of these shards are arriving. Takes those out whose moves have ended: nothing more of them must be stored.
+    pub(crate) fn goes_on(&mut self, moves: &mut Vec<Moving>, now: Ns) -> Vec<ShardId> {
+        let mut dropped = Vec::new();
+        moves.retain(|(shard, tenure)| {
+            let goes_on = self.contents.is_arriving(*shard);
+            if goes_on {
+                self.agent.goes_on(*shard, *tenure, now);
+            } else {
+                dropped.push(*shard);
+            }
+            goes_on
+        });
+        for shard in &dropped {
+            self.contents.finished(*shard, true);
+        }
+        dropped
+    }
+
+    /// These shards are here whole, and their owner has frozen them.
+    pub(crate) fn received(&mut self, moves: &[Moving], now: Ns) {
+        for (shard, tenure) in moves {
+            self.contents.finished(*shard, true);
+            for ask in [Ask::Page { cursor: 0 }, Ask::Barrier] {
+                let (shard, tenure) = (*shard, *tenure);
+                let to = HandoverRequest { shard, tenure, ask };
+                self.agent.receive(&HandoverReply { to, next: None }, now);
+            }
+        }
+    }
+
+    /// These hand-overs have failed. `stored`: whether any of their items may have been stored; if not, they are tried again.
+    pub(crate) fn failed(&mut self, moves: &[Moving], stored: bool) {
+        for (shard, tenure) in moves {
+            self.contents.finished(*shard, stored);
+            if stored {
+                self.tally.failed_handovers += 1;
+                self.agent.give_up(*shard, *tenure);
+            }
+        }
+    }
+
+    /// The member at `now`.
+    pub(crate) fn status(&self, now: Ns) -> MemberStatus {
+        let map = self.agent.map();
+        let own = self.agent.id().and_then(|id| map.index_of(id));
+        let ours = |owner: Option<u16>| own.is_some() && owner == own;
+        let served = map.shards().filter(|shard| self.contents.is_held(*shard));
+        let void = map.shards().filter(|shard| self.contents.is_void(*shard));
+        let moves = map.moves().iter();
+        MemberStatus {
+            id: self.agent.id().cloned(),
+            epoch: map.epoch(),
+            lease_left: match self.agent.stop_at() {
+                Ns::MAX => Ns::MAX,
+                stop_at => stop_at.since(now),
+            },
+            shards: ShardCounts {
+                served: served.count(),
+                arriving: moves.clone().filter(|it| ours(Some(it.to))).count(),
+                leaving: moves.filter(|it| ours(map.tenure(it.shard).owner)).count(),
+                void: void.count(),
+            },
+            tally: self.tally,
+            registry: self.health,
+            since_change: self.changed_at.map(|at| now.since(at)),
+            last_error: self.last_error.clone(),
+        }
+    }
+
+    fn log_registration(&self, was: Option<&MemberId>) {
+        match (was, self.agent.id()) {
+            (before, Some(id)) if before != Some(id) => tracing::info!(member = %id, "registered"),
+            (Some(id), None) => {
+                tracing::warn!(member = %id, "the lease is lost: serving nothing until registered again");
+            }
+            _ => {}
+        }
+    }
+
+    /// Says what a new map means: members that come and go, and shards that begin without the items they had.
+    fn log_map(&mut self, before: &Map, map: &Map, actions: &[Action]) {
+        tracing::debug!(epoch = %map.epoch(), moves = map.moves().len(), "a new map");
+        let mut lost: BTreeMap<MemberId, u64> = BTreeMap::new();
+        for action in actions {
+            let Action::Change(Change::Begin(shard)) = action else {
+                continue;
+            };
+            let owner = before.owner(*shard).filter(|_| before.epoch() != Epoch::NONE);
+            let owner = owner
+                .map(|owner| owner.id())
+                .filter(|id| map.index_of(id).is_none());
+            if let Some(owner) = owner {
+                *lost.entry(owner).or_default() += 1;
+            }
+        }
+        for (owner, shards) in lost {
+            self.tally.lost_shards += shards;
+            tracing::warn!(member = %owner, shards, "a member is gone: shards of it begin empty here");
+        }
+        let ids =
+            |map: &Map| -> BTreeSet<MemberId> { map.members().iter().map(|it| it.member.id()).collect() };
+        let (old, new) = (ids(before), ids(map));
+        for id in new.difference(&old) {
+            tracing::info!(member = %id, "a member has joined");
+        }
+        for id in old.difference(&new) {
+            tracing::info!(member = %id, "a member has left");
+        }
+    }
+}
