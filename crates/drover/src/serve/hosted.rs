@@ -138,6 +138,7 @@ impl<S: HostingSystem> Hosted<'_, S> {
         let now_unix_s = unix_time_s();
         let mut hosting = Hosting {
             hash_seed: Some(seed),
+            served: member.map(|member| member.parts.shards.clone()),
             started: Some(context.cpu().refresh()),
             ..Hosting::default()
         };

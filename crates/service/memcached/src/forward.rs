@@ -297,7 +297,13 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         output: &mut Output,
     ) -> Result<(), crate::RouteFull> {
         let pending = (output.next_hole(), on_failure);
-        post(self.core.member.as_deref_mut(), self.router, core, pending, pieces)?;
+        post(
+            self.core.member.as_deref_mut(),
+            self.router,
+            core,
+            pending,
+            pieces,
+        )?;
         output.pending_reply();
         Ok(())
     }

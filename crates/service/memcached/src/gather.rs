@@ -74,7 +74,13 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             if !message.bytes.is_empty() {
                 let number = message.first | MANY;
                 let pending = (PendingReply { connection, number }, OnFailure::Close);
-                let sent = post(member.as_deref_mut(), self.router, core, pending, &[&message.bytes]);
+                let sent = post(
+                    member.as_deref_mut(),
+                    self.router,
+                    core,
+                    pending,
+                    &[&message.bytes],
+                );
                 debug_assert_ne!(sent, Err(RouteFull), "there was space");
                 message.bytes.clear();
             }
@@ -120,13 +126,18 @@ impl crate::Core {
 }
 
 /// Calls `each` with the messages about one key that say together what `message` says, and their pending replies.
-pub(crate) fn each_single(pending: PendingReply, message: &[u8], mut each: impl FnMut(PendingReply, Vec<u8>)) {
+pub(crate) fn each_single(
+    pending: PendingReply,
+    message: &[u8],
+    mut each: impl FnMut(PendingReply, Vec<u8>),
+) {
     let body = (pending.number & MANY != 0).then(|| message.split_first_chunk::<HEAD_BYTES>());
     let Some(Some((head, body))) = body else {
         return each(pending, message.to_vec());
     };
     let connection = u32::from_le_bytes(head[17..].try_into().expect("4 of 21 bytes"));
-    let Some((how, entries)) = fetch_of(body).and_then(|(how, bytes)| Some((how, Entries::all(bytes)?))) else {
+    let Some((how, entries)) = fetch_of(body).and_then(|(how, bytes)| Some((how, Entries::all(bytes)?)))
+    else {
         return each(pending, message.to_vec());
     };
     for (place, key) in entries {

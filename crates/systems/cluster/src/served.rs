@@ -10,6 +10,7 @@ use crate::{Epoch, MemberId, Ownership, ShardId};
 use drover_base::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use drover_base::{KeyHash, Ns};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 /// The member serves the shard.
@@ -65,6 +66,14 @@ pub struct ServedShards {
     cores: Box<[Core]>,
     /// Peers by number. A number keeps its meaning: each life of a member has one of its own.
     peers: Mutex<Vec<Peer>>,
+}
+
+impl fmt::Debug for ServedShards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedShards")
+            .field("epoch", &self.epoch())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Another member.

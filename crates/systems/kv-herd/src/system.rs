@@ -1,13 +1,15 @@
 //! [`Herd`]: HERD's implementation of [`System`], for the table of systems.
 
 use crate::client::{ClientOptions, HerdClient, RequestFormat};
-use crate::server::{COUNTERS, ClientLimits, ClockStart, IdentityOptions, ReadByAll, Server, ServerOptions};
+use crate::server::{
+    COUNTERS, ClientLimits, ClockStart, IdentityOptions, ReadByAll, RequestRules, Server, ServerOptions,
+};
 use drover_base::HashKind;
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
-    Capacity, Channels, CoActors, ConnectOptions, Facts, Hosting, HostingJob, HostingService, HostingSystem,
-    Offers, OnCore, Op, OperationOffers, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats,
-    SetupError, SizeLimits, Sizes, StartError, System,
+    Capacity, Channels, CoActors, Completion, ConnectOptions, Facts, Hosting, HostingJob, HostingService,
+    HostingSystem, Offers, OnCore, Op, OperationOffers, Policy, SHARDS_MAX, Service, ServiceClient,
+    ServiceStats, SetupError, SizeLimits, Sizes, StartError, System,
 };
 use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
 use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
@@ -42,6 +44,7 @@ const FACTS: Facts = Facts {
         isolates: true,
         operations: OperationOffers::POINT,
     },
+    cluster: Ok(()),
     counters: &COUNTERS,
     work: crate::costs::BUDGET,
 };
@@ -199,6 +202,10 @@ impl HostingSystem for Herd {
                 hash_seed: hosting.hash_seed,
                 ..plan.server.identity
             },
+            requests: RequestRules {
+                served: hosting.served,
+                ..plan.server.requests.clone()
+            },
             clock: ClockStart {
                 start_s: hosting.start_s,
                 started: hosting.started,
@@ -252,6 +259,10 @@ impl<P: Provider, F: RequestFormat + Default> ServiceClient<P> for HerdClient<P,
 
     fn take_error(&mut self) -> Option<SetupError> {
         HerdClient::take_error(self)
+    }
+
+    fn close(&mut self, sink: &mut dyn FnMut(Completion<'_>)) {
+        HerdClient::close(self, &mut |completion: Completion<'_>| sink(completion));
     }
 
     fn size_limits(&mut self, op: &Op<'_>) -> Option<SizeLimits> {

@@ -2,8 +2,8 @@
 
 use crate::secret::SECRET_BYTES_MAX;
 use crate::{
-    Calls, Channels, Facts, FetchChoice, FetchObjective, KvClient, Op, Reads, ResultTransfer, SetupError,
-    SizeLimits, Verbs,
+    Calls, Channels, Completion, Facts, FetchChoice, FetchObjective, KvClient, Op, Reads, ResultTransfer,
+    SetupError, SizeLimits, Verbs,
 };
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlStream, Dial, DialError, service};
@@ -78,6 +78,13 @@ pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
     /// Takes an error of setting up or losing a session that was not taken yet; `None` if there is none. The client
     /// keeps trying.
     fn take_error(&mut self) -> Option<SetupError>;
+
+    /// Ends all operations, and the session with them: updates that may have been executed complete as `Indeterminate`, all
+    /// others as `Refused(Unavailable)`. For systems whose services can [span members](crate::Facts::cluster); the others' clients
+    /// do nothing.
+    fn close(&mut self, sink: &mut dyn FnMut(Completion<'_>)) {
+        let _ = sink;
+    }
 
     /// What the service takes of operations such as `op`, under its key; `None` if the client does not know that, or has no
     /// session now.

@@ -3,6 +3,7 @@
 
 use crate::{CoActors, OnCore, Service, ServiceStats, StartError, System};
 use drover_base::{HashSeed, Ns};
+use drover_cluster::ServedShards;
 use drover_control::ControlListener;
 use drover_mem::NativeCpu;
 use drover_store::{PartitionOptions, WarmFile};
@@ -44,6 +45,9 @@ pub struct Hosting<P: Provider> {
     /// Start of the server on the clock of the provider's cores ([`Cpu::now`](drover_base::Cpu::now)); `None`: when the
     /// service is started.
     pub started: Option<Ns>,
+    /// Shards that this member of a service of several serves to native clients; `None`: it serves every key. With it,
+    /// [`hash_seed`](Hosting::hash_seed) is that of the whole service.
+    pub served: Option<Arc<ServedShards>>,
 }
 
 impl<P: Provider> Default for Hosting<P> {
@@ -54,6 +58,7 @@ impl<P: Provider> Default for Hosting<P> {
             hash_seed: None,
             start_s: 0,
             started: None,
+            served: None,
         }
     }
 }

@@ -237,4 +237,11 @@ pub enum Refusal {
     /// it to another one.
     #[error("the server's shards disagree about which of them owns the key")]
     Elsewhere,
+    /// The member of the service that was asked does not serve the key now; this is the epoch of its map. A client that
+    /// [finds the members itself](https://github.com/drover-kv/drover/blob/main/docs/decisions/0045-who-may-answer-for-a-shard.md)
+    /// asks another one instead of reporting it.
+    #[error(
+        "this member does not serve the key (its map has epoch {0}): connect to etcd:// to have the right one asked"
+    )]
+    NotServed(u64),
 }

@@ -38,6 +38,8 @@ pub struct Facts {
     pub channels: Channels,
     /// What services offer in addition to native clients.
     pub offers: Offers,
+    /// `Ok` if a service can span several members, of which each serves some shards at a time; the error says why not.
+    pub cluster: Result<(), &'static str>,
     /// Counters of each shard of the system's services, in the order of the values of [`Service::counters`].
     pub counters: &'static [Counter],
     /// Work that the system's own code charges on simulated cores, verbs and memory accesses excluded. Empty if its

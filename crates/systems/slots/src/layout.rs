@@ -42,7 +42,7 @@
 //! it has the value or its place. The shortest slots have no space for the extension of most PUTs. *(our choice: see
 //! `docs/decisions/0035`)*
 //!
-//! **Reply**: the payload is the value alone (hit), a [`Bulk`] or the length of a long value (`Bulk`), or nothing; the
+//! **Reply**: the payload is the value alone (hit), a [`Bulk`] or the length of a long value (`Bulk`), an epoch (`Elsewhere`), or nothing; the
 //! immediate has the rest:
 //!
 //! | bits | field |
@@ -348,6 +348,9 @@ pub enum Status {
     Bulk = 8,
     /// PUT or DELETE: there is an item with this key, and the condition required none, or another version.
     Exists = 9,
+    /// The server is a member of a service of several, and does not serve the key now. Nothing happened. The payload is the epoch
+    /// of its map (`u64`).
+    Elsewhere = 10,
 }
 
 impl Status {
@@ -365,6 +368,7 @@ impl Status {
             7 => Status::Retry,
             8 => Status::Bulk,
             9 => Status::Exists,
+            10 => Status::Elsewhere,
             _ => return None,
         })
     }

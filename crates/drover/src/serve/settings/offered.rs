@@ -2,7 +2,7 @@
 
 use super::{Origin, Settings};
 use crate::exit::{self, Failure};
-use drover_kv::Offers;
+use drover_kv::Facts;
 use drover_systems::System;
 
 /// Feature that not every system offers.
@@ -27,8 +27,9 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// Reason why a setting about the feature does not apply to a system that offers `offers`.
-    fn refusal(self, offers: &Offers) -> Option<&'static str> {
+    /// Reason why a setting about the feature does not apply to a system.
+    fn refusal(self, facts: &Facts) -> Option<&'static str> {
+        let offers = &facts.offers;
         match self {
             Feature::Memcached if !offers.memcached && !offers.gateway => {
                 Some("it serves native clients only, not memcached's")
@@ -37,10 +38,7 @@ impl Feature {
             Feature::Prefixes if !offers.memcached => Some("nothing is counted by prefix there"),
             Feature::Slots if !offers.request_slots => Some("it has no request slots"),
             Feature::Transfer if !offers.transfer => Some("its results come to clients in one way only"),
-            // Only HERD's clients ask a worker for each item, which can say that another member has it.
-            Feature::Cluster if !offers.request_slots => Some(
-                "its clients do not ask the server for each item, so it cannot send them to another member",
-            ),
+            Feature::Cluster => facts.cluster.err(),
             Feature::MemoryFile => offers.memory_file.err(),
             Feature::Eviction => offers.eviction.err(),
             _ => None,
@@ -132,7 +130,7 @@ pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failu
     for row in &settings.rows {
         let (name, value, origin) = (row.name, &row.value, row.origin);
         let is_said = matches!(origin, Origin::CommandLine | Origin::File);
-        let reason = row.needs.and_then(|feature| feature.refusal(&system.offers));
+        let reason = row.needs.and_then(|feature| feature.refusal(system));
         // Port 0 is no request for memcached, and certificates are those of native clients, too.
         let is_harmless = match name {
             "port" => value == "0",

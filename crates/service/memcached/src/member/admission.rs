@@ -77,7 +77,11 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
 
     /// Appends "elsewhere" as the reply to a message, the concatenation of `pieces`.
     pub(crate) fn answer_elsewhere(&self, pieces: &[&[u8]], output: &mut Output) {
-        let epoch = self.core.member.as_ref().map_or(0, |member| member.shards.epoch().0);
+        let epoch = self
+            .core
+            .member
+            .as_ref()
+            .map_or(0, |member| member.shards.epoch().0);
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         let space = output.space(ELSEWHERE_BYTES + len);
         let (head, mut rest) = space.split_at_mut(ELSEWHERE_BYTES);

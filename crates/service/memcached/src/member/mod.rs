@@ -83,7 +83,9 @@ pub(crate) struct MemberCore {
 
 impl std::fmt::Debug for MemberCore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MemberCore").field("index", &self.index).finish_non_exhaustive()
+        f.debug_struct("MemberCore")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
     }
 }
 
@@ -148,7 +150,9 @@ impl MemberCore {
                 self.routes.sent(route);
                 self.routes.answered(route);
             }
-            each_single(pending, &pieces.concat(), |pending, message| self.park(pending, message));
+            each_single(pending, &pieces.concat(), |pending, message| {
+                self.park(pending, message)
+            });
             return Ok(());
         }
         sent
@@ -281,7 +285,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// The routes to all cores of this server and of the peers, but this one.
     pub(crate) fn routes_to_all(&mut self) -> Vec<usize> {
         let own = self.router.own();
-        let mut routes: Vec<usize> = (0..self.router.core_count()).filter(|core| *core != own).collect();
+        let mut routes: Vec<usize> = (0..self.router.core_count())
+            .filter(|core| *core != own)
+            .collect();
         if let Some(member) = &self.core.member {
             for peer in member.shards.owners() {
                 routes.append(&mut self.router.peer_routes(peer));

@@ -181,7 +181,10 @@ impl Parking {
     /// The messages of the shard are not sent now: nobody serves it yet, or (`is_under_way`) others of the shard are under way.
     pub(crate) fn put_off(&mut self, shard: ShardId, now: Ns, is_under_way: bool) {
         if let Some(queue) = self.queues.get_mut(&shard) {
-            queue.due = match (is_under_way, queue.bounced.front_mut().or(queue.waiting.front_mut())) {
+            queue.due = match (
+                is_under_way,
+                queue.bounced.front_mut().or(queue.waiting.front_mut()),
+            ) {
                 (false, Some(first)) => {
                     first.attempt.bounces += 1;
                     now + pause(first.attempt.bounces)

@@ -3,9 +3,9 @@
 use super::admission::{ELSEWHERE, bounced};
 use super::marks::{OnFailure, take_route};
 use super::{FIRST_RETRY, MemberCore, PARKED};
+use crate::Executor;
 use crate::forward::{HEAD_BYTES, key_hash};
 use crate::gather::{each_reply, each_single};
-use crate::Executor;
 use drover_base::Cpu;
 use drover_cluster::ShardId;
 use drover_net::{Output, PendingReply};
@@ -93,18 +93,23 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
 
     /// A message will not be answered, because its link broke. It may have been executed by the member called `name`.
     pub fn take_lost(&mut self, pending: PendingReply, name: &str, deliver: Deliver<'_>) {
-        let Some(member) = &mut self.core.member else { return };
+        let Some(member) = &mut self.core.member else {
+            return;
+        };
         let (route, pending) = take_route(pending);
         member.routes.answered(route);
         member.parking.answered(pending);
         member.counters.lost.add_one();
-        let line = format!("SERVER_ERROR drover: member {name} was lost; the command may have been executed\r\n");
+        let line =
+            format!("SERVER_ERROR drover: member {name} was lost; the command may have been executed\r\n");
         fail(pending, line.as_bytes(), deliver);
     }
 
     /// A message that a link has accepted was never written, and comes back.
     pub fn take_unsent(&mut self, pending: PendingReply, message: &[u8]) {
-        let Some(member) = &mut self.core.member else { return };
+        let Some(member) = &mut self.core.member else {
+            return;
+        };
         let (route, pending) = take_route(pending);
         member.routes.answered(route);
         each_single(pending, message, |pending, message| {
@@ -119,7 +124,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             return false;
         }
         self.begin_arrivals();
-        let Some(member) = &mut self.core.member else { return false };
+        let Some(member) = &mut self.core.member else {
+            return false;
+        };
         for shard in member.give_up(deliver) {
             self.send_again(shard, deliver);
         }
@@ -131,7 +138,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
 
     /// Sends the parked messages of a shard again, as far as they go one way.
     fn send_again(&mut self, shard: ShardId, deliver: Deliver<'_>) {
-        let Some(member) = &mut self.core.member else { return };
+        let Some(member) = &mut self.core.member else {
+            return;
+        };
         let now = member.now;
         if member.routes.under_way(shard).is_some() {
             return member.parking.put_off(shard, now, true);
@@ -139,7 +148,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         let mut messages = member.parking.take(shard);
         let (mut way, mut sent) = (None, 0);
         while let Some(parked) = messages.front() {
-            let Some(member) = &mut self.core.member else { return };
+            let Some(member) = &mut self.core.member else {
+                return;
+            };
             let route = key_hash(&parked.message).map_or(PARKED, |hash| member.target(self.router, hash));
             if route == PARKED || way.is_some_and(|way| way != route) {
                 break;
@@ -148,7 +159,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             if route == self.router.own() {
                 let reply = self.serve_parked(&parked.message);
                 let pending = parked.pending;
-                let Some(member) = &mut self.core.member else { return };
+                let Some(member) = &mut self.core.member else {
+                    return;
+                };
                 member.parking.sent_again(parked);
                 member.take_one(pending, &reply, deliver);
                 if reply.first() == Some(&ELSEWHERE) {
@@ -159,7 +172,10 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                 let (head, body) = parked.message.split_at(HEAD_BYTES);
                 let mut head = head.to_vec();
                 head[16] |= if is_first { FIRST_RETRY } else { 0 };
-                if member.send(self.router, route, parked.pending, &[&head, body]).is_err() {
+                if member
+                    .send(self.router, route, parked.pending, &[&head, body])
+                    .is_err()
+                {
                     break;
                 }
                 member.parking.sent_again(parked);
@@ -167,7 +183,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             messages.pop_front();
             sent += 1;
         }
-        let Some(member) = &mut self.core.member else { return };
+        let Some(member) = &mut self.core.member else {
+            return;
+        };
         member.parking.put_back(shard, messages, now);
         if sent == 0 {
             member.parking.put_off(shard, now, false);
@@ -183,7 +201,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             let mut slices = [IoSlice::new(&[]); 16];
             let count = output.slices(&mut slices);
             let before = reply.len();
-            slices[..count].iter().for_each(|slice| reply.extend_from_slice(slice));
+            slices[..count]
+                .iter()
+                .for_each(|slice| reply.extend_from_slice(slice));
             let len = reply.len() - before;
             output.wrote(len);
         }

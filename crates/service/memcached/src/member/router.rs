@@ -23,7 +23,12 @@ pub trait PeerLinks {
     ///
     /// # Errors
     /// [`LinkRefused`]; nothing was sent.
-    fn send(&mut self, route: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), LinkRefused>;
+    fn send(
+        &mut self,
+        route: usize,
+        pending_reply: PendingReply,
+        pieces: &[&[u8]],
+    ) -> Result<(), LinkRefused>;
 }
 
 /// Why a message was not sent.

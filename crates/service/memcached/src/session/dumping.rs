@@ -151,7 +151,8 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                 ];
                 if executor
                     .send_pieces(dumping.core, OnFailure::Close, &pieces, output)
-                    .is_err() {
+                    .is_err()
+                {
                     return Step::Wait(0, Need::Route);
                 }
             }

@@ -3,11 +3,11 @@
 
 use super::batch::BATCH_MAX;
 use super::{Session, State, Step};
+use crate::exec::END;
+use crate::member::{OnFailure, PARKED};
 use crate::parse::scan::{self, Words};
 use crate::parse::{BAD_FORMAT, KEY_BYTES_MAX};
 use crate::request::Fetch;
-use crate::exec::END;
-use crate::member::{OnFailure, PARKED};
 use crate::{Executor, exec, forward};
 use drover_base::{Cpu, KeyHash};
 use drover_net::{Need, Output};
@@ -146,10 +146,8 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             }
             let mut planned = batch[..count].iter().flatten();
             let part = Part::OneOfMany;
-            let fetched = planned.try_for_each(|key| {
-                self.fetch_one(executor, fetch, key, part, output)
-                    .map(|_| ())
-            });
+            let fetched =
+                planned.try_for_each(|key| self.fetch_one(executor, fetch, key, part, output).map(|_| ()));
             executor.send_gathered(output);
             fetched?;
             if count < BATCH_MAX {
@@ -175,7 +173,11 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         let core = executor.settled_route(planned.core, hash);
         let own = Key { hash, bytes: key };
         if core == executor.router.own() {
-            let hint = if core == planned.core { planned.hint } else { Hint::NONE };
+            let hint = if core == planned.core {
+                planned.hint
+            } else {
+                Hint::NONE
+            };
             exec::fetch(executor, fetch, own, hint, output);
             return Ok(Progress::Key);
         }

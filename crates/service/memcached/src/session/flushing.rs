@@ -89,7 +89,10 @@ impl Flushing {
             };
             let head = forward::head(KeyHash::default(), kind, 0);
             let pieces = [&head[..], &time_s.to_le_bytes()];
-            if executor.send_pieces(route, OnFailure::Close, &pieces, output).is_err() {
+            if executor
+                .send_pieces(route, OnFailure::Close, &pieces, output)
+                .is_err()
+            {
                 return false;
             }
             self.routes.pop();

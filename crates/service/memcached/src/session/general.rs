@@ -5,8 +5,8 @@ use crate::parse::scan::{self, Line, Words};
 use crate::parse::{BAD_FORMAT, ERROR};
 use crate::watch::{self, Watching, kind};
 use crate::{Executor, exec, stats};
-use drover_base::sync::Ordering;
 use drover_base::Cpu;
+use drover_base::sync::Ordering;
 use drover_net::{Need, Output};
 use drover_store::Sharing;
 
@@ -44,7 +44,8 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
             // A gateway's system may flush before it executes what this connection has asked for; and in a member a request may be
             // parked.
             b"flush_all"
-                if output.has_holes() && (executor.server.settings.gateway.is_some() || executor.is_member()) =>
+                if output.has_holes()
+                    && (executor.server.settings.gateway.is_some() || executor.is_member()) =>
             {
                 return Err(Need::Replies);
             }

@@ -5,6 +5,7 @@ mod cores;
 mod history;
 mod limits;
 mod login;
+mod members;
 mod model;
 mod no_allocation;
 mod pieces;

@@ -176,6 +176,11 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Some(Status::TooLarge) => Refusal::TooLarge,
             Some(Status::Full) => Refusal::Full,
             Some(Status::BadRequest) => Refusal::BadRequest,
+            Some(Status::Elsewhere) => {
+                let payload = session.receive.payload(wc, &mut self.received.value[..]);
+                let epoch = payload.and_then(|bytes| bytes.try_into().ok());
+                Refusal::NotServed(epoch.map_or(0, u64::from_le_bytes))
+            }
             Some(Status::Bulk) if slot.commit.op().map(SlotOp::base) == Some(SlotOp::Get) => {
                 return self.get_is_bulk(wc, at);
             }

@@ -133,7 +133,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let status = Status::from_bits(u32::from(answer.status));
         match (slot.phase, status) {
             (SlotPhase::Ghost, _) => self.finish_slot(at, Outcome::Indeterminate, sink),
-            (_, Some(Status::Retry | Status::WrongPartition)) => self.again(at, now),
+            (_, Some(Status::Retry | Status::WrongPartition | Status::Elsewhere)) => self.again(at, now),
             _ if write && answer.executed => {
                 self.finish_slot(at, outcome_of_update(slot.commit.op(), status), sink)
             }

@@ -41,7 +41,7 @@ macro_rules! events {
 }
 
 #[rustfmt::skip] // a table: one counter a line
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 26] = [
     events!(gets, |c| c.operations.gets, "GETs executed."),
     events!(get_hits, |c| c.operations.get_hits, "GETs that found their key.", COMMANDS, command = "get", status = "hit"),
     events!(puts, |c| c.operations.puts, "PUTs executed.", COMMANDS, command = "set", status = "done"),
@@ -58,6 +58,7 @@ const ROWS: [Row; 25] = [
     events!(bad_requests, |c| c.refused.bad_requests, "Requests answered `BadRequest`.", REFUSED, reason = "bad_request"),
     events!(wrong_partition, |c| c.refused.wrong_partition, "Requests answered `WrongPartition`.", REFUSED, reason = "wrong_partition"),
     events!(stale_epoch, |c| c.refused.stale_epoch, "Requests answered `StaleEpoch`.", REFUSED, reason = "stale_epoch"),
+    events!(elsewhere, |c| c.refused.elsewhere, "Requests answered `Elsewhere`.", REFUSED, reason = "elsewhere"),
     events!(crc_mismatches, |c| c.irregular.crc_mismatches, "Looks at a slot whose checksum did not match yet."),
     events!(crc_dropped, |c| c.irregular.crc_dropped, "Requests whose checksum never matched.", DROPPED, reason = "checksum"),
     events!(out_of_turn, |c| c.irregular.out_of_turn, "Requests found in another slot than expected."),

@@ -21,6 +21,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes the requests in intake `at`, in order, and adds their replies to the list, which is not posted.
     #[inline(always)]
     pub(super) fn execute_all(&mut self, cpu: &P::Cpu, at: usize) {
+        self.refuse_unserved(cpu, at);
         let mut k = 0;
         loop {
             k = self.execute_gets_and_puts(cpu, at, k);
@@ -35,6 +36,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// As [`execute_all`](Worker::execute_all), for the only request in intake `at`: in straight-line code.
     #[inline(always)]
     pub(super) fn execute_only(&mut self, cpu: &P::Cpu, at: usize) {
+        self.refuse_unserved(cpu, at);
         let Some(request) = self.intakes[at].requests.all().first() else {
             return;
         };
@@ -189,6 +191,14 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Adds a reply to the list, and records its status as the request's result if `news`: it is the first answer, or
     /// the request was executed again. Does nothing if the client is gone.
     pub(super) fn answer(&mut self, about: About, status: Status, payload: &[u8], news: bool) {
+        let epoch;
+        let payload = match status {
+            Status::Elsewhere => {
+                epoch = self.epoch().to_le_bytes();
+                &epoch
+            }
+            _ => payload,
+        };
         let Some(client) = self.clients.get_mut(about.client) else {
             return;
         };

@@ -38,6 +38,7 @@ mod options;
 mod paper;
 mod pipeline;
 mod reply;
+mod served;
 mod service;
 mod session;
 mod sessions;

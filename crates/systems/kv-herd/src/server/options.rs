@@ -2,6 +2,7 @@
 
 use crate::layout::{SLOT_BYTES_MAX, WINDOW_MAX};
 use drover_base::{HashKind, HashSeed, Ns};
+use drover_cluster::ServedShards;
 use drover_rt::Idle;
 use drover_store::{PartitionOptions, WarmFile};
 use std::sync::Arc;
@@ -126,6 +127,10 @@ pub struct RequestRules {
     /// Secret that clients must send in [`Hello::auth`](crate::control::Hello::auth), at most 256 bytes; empty: clients
     /// need none.
     pub auth: Vec<u8>,
+    /// Shards that the server may serve, as a member of a service of several: requests about other keys are answered
+    /// [`Elsewhere`](crate::layout::Status::Elsewhere), at no cost to servers without. `None`: it serves every key. The server does
+    /// not start if [`hash_only`](RequestRules::hash_only) is set, too, since the keys of changed items must be known.
+    pub served: Option<Arc<ServedShards>>,
 }
 
 /// Start of the clock by which items expire.

@@ -84,6 +84,12 @@ fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(),
     if options.item_bytes_max > drover_store::VALUE_BYTES_MAX {
         return bad("item size", "longer than the store can hold");
     }
+    if options.requests.served.is_some() && options.requests.hash_only {
+        return bad(
+            "hash-only requests",
+            "impossible for a member of a service of several: items have no keys",
+        );
+    }
     let caps = device.caps();
     let lacks = |what| {
         Err(StartError::Fabric {

@@ -83,6 +83,8 @@ pub struct RefusalCounts {
     pub wrong_partition: u64,
     /// Retransmissions answered `StaleEpoch`: the worker was restarted and does not know their result.
     pub stale_epoch: u64,
+    /// Requests answered `Elsewhere`, retransmitted ones included: another member of the service serves the key, or none does now.
+    pub elsewhere: u64,
 }
 
 impl RefusalCounts {

@@ -51,6 +51,10 @@ pub enum Mistake {
     SharesDomain,
     /// The number that a datagram carries is believed, though its sender writes it.
     TrustsSenders,
+    /// A member of a service executes retransmissions without asking whether it serves the key.
+    TrustsRetransmissions,
+    /// A member of a service executes requests whose value is in bulk memory without asking whether it serves the key.
+    TrustsBulk,
     /// The caches of workers make this mistake.
     InCache(drover_store::Mistake),
 }

@@ -15,6 +15,7 @@ use super::sweep::{Around, Sweeper};
 use super::variant::{Mistake, Standard, Variant};
 use crate::costs::STEP;
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_cluster::ServedShards;
 use drover_kv::{StartError, WorkerStats};
 use drover_mem::{AllocError, pause};
 use drover_rt::{Mailbox, Mailer, Rounds, RunStats, unbounded_mailbox};
@@ -22,6 +23,7 @@ use drover_slots::server::{Clock, Share, SlotState};
 use drover_store::Partition;
 use drover_verbs::{Bell, Context, Device, Provider, Qpn, QueuePair};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Handle to a worker, for other threads.
 #[derive(Clone, Debug)]
@@ -46,7 +48,9 @@ pub struct Worker<P: Provider, V: Variant = Standard> {
     ctx: Rc<P::Context>,
     options: Rc<ServerOptions>,
     pub(super) variant: V,
-    index: usize,
+    pub(super) index: usize,
+    /// As in [`RequestRules::served`](super::RequestRules::served).
+    pub(super) served: Option<Arc<ServedShards>>,
     pub(super) clock: Clock,
     pub(super) clients: Clients,
     /// Finds requests in their slots.
@@ -122,8 +126,14 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         };
         let intake = |number| Intake::new(if number < intake_count { limit } else { 0 }, share, variant);
         let (mailer, mail) = unbounded_mailbox(ctx.waker());
+        let served = options.requests.served.clone();
+        if let Some(served) = &served {
+            let waker = ctx.waker();
+            served.set_waker(index, Box::new(move || waker.wake()));
+        }
         Ok(Worker {
             index,
+            served,
             clock: Clock::new(setup.started, options.clock.start_s),
             partition,
             clients: Clients::new(),
@@ -392,6 +402,9 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     ) -> Progress {
         cpu.charge(STEP.cost, 1);
         self.clock.set(cpu.now());
+        if let Some(served) = &self.served {
+            served.begin_round(self.index);
+        }
         // What is found must be answered in this very step.
         if !self.replies.has_space(cpu, &mut self.counters) {
             return Progress::Busy;

@@ -112,6 +112,15 @@ impl About {
         *self = About::new(self.client, self.slot, self.seq(), lens, self.act().conditional());
     }
 
+    /// Has the request answered with `status` in place of being executed. A retransmission stays one.
+    pub fn refuse(&mut self, status: Status) {
+        let act = match self.act() {
+            Act::Again(_) | Act::SayAgain(_) => Act::SayAgain(status),
+            _ => Act::Say(status),
+        };
+        *self = About::new(self.client, self.slot, self.seq(), (0, 0), act);
+    }
+
     /// Use count of the slot.
     #[inline(always)]
     pub fn seq(&self) -> u32 {

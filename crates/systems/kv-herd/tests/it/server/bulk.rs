@@ -1,9 +1,11 @@
 //! Values too long for a slot, through bulk memory.
 
+use crate::server::elsewhere::Member;
 use crate::server::fake::{Fake, World, options};
 use drover_base::crc32c;
 use drover_kv_herd::control::Message;
 use drover_kv_herd::layout::{Bulk, SlotOp, Status};
+use drover_kv_herd::server::Mistake;
 use drover_mem::PageWish;
 use drover_rt::ChunkMap;
 use drover_verbs::*;
@@ -228,4 +230,35 @@ fn nonsense_is_refused() {
         "once per session"
     );
     fake.put(&mut world, b"k", b"the session goes on");
+}
+
+/// What a PUT of a long value, and then a GET, are answered at a member that does not serve the key any more.
+fn long_value_elsewhere(mistake: Option<Mistake>) -> [Status; 2] {
+    let mut member = Member::new();
+    let mut world = World::with(&member.options(options()), mistake);
+    let mut fake = world.connect();
+    let mut chunks = Chunks::open(&mut world, &mut fake, 2);
+    let value = [7; 10_000];
+    let put = chunks.put(&mut world, &mut fake, 1, b"k", &value, crc32c(&value));
+    assert_eq!(put, Status::Ok);
+    member.give_to(1);
+    let put = chunks.put(&mut world, &mut fake, 1, b"k", &value, crc32c(&value));
+    let request = Bulk {
+        chunk: 0,
+        len: value.len() as u32,
+        crc: 0,
+    };
+    let get = fake.call(&mut world, SlotOp::GetBulk, b"k", &request.to_bytes());
+    [put, get.status]
+}
+
+#[test]
+fn long_values_of_another_member_are_elsewhere() {
+    assert_eq!(long_value_elsewhere(None), [Status::Elsewhere; 2]);
+}
+
+#[test]
+fn flaw_trusts_bulk_is_caught() {
+    let answered = long_value_elsewhere(Some(Mistake::TrustsBulk));
+    assert_eq!(answered, [Status::Ok, Status::Bulk]);
 }

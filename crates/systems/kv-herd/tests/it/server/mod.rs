@@ -5,6 +5,7 @@ pub mod fake;
 
 mod basics;
 mod bulk;
+mod elsewhere;
 mod exactly_once;
 mod handshake;
 mod order;

@@ -47,6 +47,7 @@ const FACTS: Facts = Facts {
         },
         ..Offers::native_only("its items do not outlive the process")
     },
+    cluster: Err("its clients READ items without asking the server"),
     counters: &[
         Counter::events("get_messages", "GETs that a slot did not answer."),
         Counter::events("puts", "PUTs executed."),

@@ -1,0 +1,204 @@
+//! A core of a member: a thread with a partition, which executes what its inbox brings.
+
+use super::Flaw;
+use drover_base::{Cpu, HashSeed, KeyHash};
+use drover_cluster::{ServedShards, Verdict};
+use drover_mem::{NativeCpu, PageWish};
+use drover_memcached::{Core, Executor, NoHooks, Server, Settings, SingleCore};
+use drover_net::Output;
+use drover_store::{ExtraPut, Hint, Key, Mode, Partition, PartitionOptions};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::time::Duration;
+
+/// Seed of the service's hash.
+pub const SEED: HashSeed = HashSeed::new(1, 2);
+const BUCKETS: usize = 1 << 12;
+/// Longest time between two rounds.
+const ROUND: Duration = Duration::from_micros(200);
+/// Requests that are decided about together before any is executed, as a real core does.
+const BATCH: usize = 8;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Op {
+    Get,
+    Put { value: u64, flags: u32, ttl_s: u32 },
+    Delete,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    Value(Option<Found>),
+    Stored,
+    Deleted(bool),
+    Elsewhere,
+}
+
+/// What a client sees of an item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    pub value: u64,
+    pub flags: u32,
+    pub cas: u64,
+    pub expires: bool,
+}
+
+/// What comes to a core.
+pub enum Job {
+    /// A message of a hand-over.
+    Message(Vec<u8>, Sender<Vec<u8>>),
+    /// A client's request.
+    Request {
+        key: Vec<u8>,
+        op: Op,
+        answer: SyncSender<Answer>,
+    },
+}
+
+pub struct TestCore {
+    pub index: usize,
+    pub shards: Arc<ServedShards>,
+    pub flaw: Option<Flaw>,
+    pub inbox: Receiver<Job>,
+    pub stop: Arc<AtomicBool>,
+}
+
+impl TestCore {
+    pub fn run(self) {
+        let options = PartitionOptions {
+            mode: Mode::Store,
+            log_bytes: 8 << 20,
+            bucket_count: BUCKETS,
+            pages: PageWish::Small,
+            ..PartitionOptions::default()
+        };
+        let mut partition: Partition = Partition::create(&options).expect("memory");
+        let (cpu, mut core) = (NativeCpu::new(1), Core::default());
+        let settings = Settings {
+            bucket_count: BUCKETS as u64,
+            ..Settings::default()
+        };
+        let server = Server::new(SEED.hasher(), 1_700_000_000, 1, settings, Box::new(NoHooks));
+        let mut waiting = VecDeque::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            self.shards.begin_round(self.index);
+            if waiting.is_empty() {
+                match self.inbox.recv_timeout(ROUND) {
+                    Ok(job) => waiting.push_back(job),
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+            waiting.extend(self.inbox.try_iter());
+            let now = cpu.refresh();
+            let mut executor = Executor {
+                partition: &mut partition,
+                cpu: &cpu,
+                now_s: 1 + (now.0 / 1_000_000_000) as u32,
+                core: &mut core,
+                server: &server,
+                router: &mut SingleCore,
+            };
+            let batch = waiting.drain(..waiting.len().min(BATCH));
+            let decided: Vec<_> = batch.map(|job| (self.decide(&job, now), job)).collect();
+            // A core may serve messages between its decisions and what they are about: that is what rounds are for.
+            let early = if self.flaw == Some(Flaw::RoundsCountForNothing) {
+                5
+            } else {
+                1
+            };
+            for _ in 0..early {
+                if self.flaw == Some(Flaw::RoundsCountForNothing) {
+                    std::thread::park_timeout(ROUND);
+                    self.shards.begin_round(self.index);
+                }
+                for job in self.inbox.try_iter() {
+                    match job {
+                        Job::Message(..) => self.execute(Verdict::Nowhere, job, &mut executor),
+                        Job::Request { .. } => waiting.push_back(job),
+                    }
+                }
+            }
+            for (verdict, job) in decided {
+                self.execute(verdict, job, &mut executor);
+            }
+        }
+    }
+
+    fn decide(&self, job: &Job, now: drover_base::Ns) -> Verdict {
+        let Job::Request { key, op, .. } = job else {
+            return Verdict::Serve;
+        };
+        let verdict = self.shards.verdict(SEED.hasher().hash(key), now);
+        if let Verdict::ServeNoted(shard) = verdict
+            && *op != Op::Get
+        {
+            self.shards.note(self.index, shard, key);
+        }
+        verdict
+    }
+
+    fn execute(&self, verdict: Verdict, job: Job, executor: &mut Executor<'_, NativeCpu>) {
+        match job {
+            Job::Message(message, reply) => {
+                let mut output = Output::new(1, usize::MAX);
+                executor.serve(&message, Hint::NONE, &mut output);
+                let _ = reply.send(bytes_of(&mut output));
+            }
+            Job::Request { key, op, answer } => {
+                let serves = matches!(verdict, Verdict::Serve | Verdict::ServeNoted(_));
+                let said = if serves {
+                    apply(executor, &key, &op)
+                } else {
+                    Answer::Elsewhere
+                };
+                let _ = answer.send(said);
+            }
+        }
+    }
+}
+
+fn apply(executor: &mut Executor<'_, NativeCpu>, key: &[u8], op: &Op) -> Answer {
+    let hash: KeyHash = SEED.hasher().hash(key);
+    let (key, cpu, now_s) = (Key { hash, bytes: key }, executor.cpu, executor.now_s);
+    match *op {
+        Op::Get => Answer::Value(executor.partition.get(cpu, key, now_s).map(|item| {
+            let mut value = [0; 8];
+            item.copy_value(&mut value);
+            Found {
+                value: u64::from_le_bytes(value),
+                flags: item.flags(),
+                cas: item.cas(),
+                expires: item.expire_s() != 0,
+            }
+        })),
+        Op::Put { value, flags, ttl_s } => {
+            let put = ExtraPut {
+                value: &[&value.to_le_bytes()],
+                flags,
+                expire_s: if ttl_s == 0 { 0 } else { now_s + ttl_s },
+                ..ExtraPut::default()
+            };
+            executor.partition.put_extra(cpu, key, &put, now_s);
+            Answer::Stored
+        }
+        Op::Delete => Answer::Deleted(executor.partition.delete(cpu, key, now_s)),
+    }
+}
+
+fn bytes_of(output: &mut Output) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while output.ready_bytes() > 0 {
+        let mut slices = [IoSlice::new(&[]); 8];
+        let count = output.slices(&mut slices);
+        let before = bytes.len();
+        slices[..count]
+            .iter()
+            .for_each(|slice| bytes.extend_from_slice(slice));
+        output.wrote(bytes.len() - before);
+    }
+    bytes
+}

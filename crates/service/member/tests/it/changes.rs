@@ -1,0 +1,82 @@
+//! Planned changes under load lose nothing: members join, are drained and leave.
+
+use crate::bed::core::{Answer, Found, Op, SEED};
+use crate::bed::fresh_seed;
+use crate::bed::load::{Client, Load, key};
+use crate::bed::service::{LONG, SHARDS, Service};
+use drover_cluster::{Map, ShardId};
+use drover_testkit::linear::Model;
+use std::collections::BTreeMap;
+
+/// Keys that nobody changes, with numbers after those of the load.
+const KEPT: std::ops::Range<u64> = 1_000..3_000;
+
+#[test]
+fn join_drain_and_leave_under_load_lose_nothing() {
+    let seed = fresh_seed();
+    let mut service = Service::new(LONG, None);
+    service.join("a", 2);
+    service.settle(&["a"]);
+    let mut client = Client::new(service.network.clone());
+    let kept = put_all(&mut client);
+    let load = Load::start(&service.network, 3, 40, seed);
+
+    service.join("b", 1);
+    service.settle(&["a", "b"]);
+    check_all(&mut client, &kept);
+    let two = service.map();
+    service.join("c", 3);
+    service.settle(&["a", "b", "c"]);
+    check_all(&mut client, &kept);
+    let moved = share_of_moved_keys(&two, &service.map());
+    assert!((0.25..=0.36).contains(&moved), "{moved} of the keys have moved");
+    service.drain("a");
+    service.settle(&["b", "c"]);
+    check_all(&mut client, &kept);
+    service.leave("a");
+    // A restart would not undo the drain; coming back after it has left does.
+    service.until("it has left the map", || service.map().members().len() == 2);
+    service.join("a", 2);
+    service.settle(&["a", "b", "c"]);
+    check_all(&mut client, &kept);
+
+    let history = load.finish();
+    println!("{} operations", history.len());
+    history.check(Model::Register).expect("nothing is lost");
+    for name in ["a", "b", "c"] {
+        let tally = service.status(name).tally;
+        assert_eq!((tally.lost_shards, tally.failed_handovers), (0, 0), "{name}");
+    }
+}
+
+/// Stores the keys that nobody changes; returns what a client then sees of them.
+fn put_all(client: &mut Client) -> BTreeMap<u64, Found> {
+    let mut kept = BTreeMap::new();
+    for number in KEPT {
+        let op = Op::Put {
+            value: number,
+            flags: number as u32 * 3,
+            ttl_s: (number % 2) as u32 * 10_000,
+        };
+        assert_eq!(client.ask(&key(number), &op, &|| false), Some(Answer::Stored));
+        kept.insert(number, client.get(&key(number)).expect("just stored"));
+    }
+    kept
+}
+
+fn check_all(client: &mut Client, kept: &BTreeMap<u64, Found>) {
+    for (number, found) in kept {
+        assert_eq!(client.get(&key(*number)), Some(*found), "key {number}");
+    }
+}
+
+fn share_of_moved_keys(before: &Map, after: &Map) -> f64 {
+    let owner = |map: &Map, number: u64| {
+        let shard = ShardId::of(SEED.hasher().hash(&key(number)), SHARDS);
+        map.owner(shard).map(|owner| owner.id())
+    };
+    let moved = KEPT
+        .filter(|number| owner(before, *number) != owner(after, *number))
+        .count();
+    moved as f64 / (KEPT.end - KEPT.start) as f64
+}

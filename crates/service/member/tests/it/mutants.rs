@@ -1,0 +1,56 @@
+//! Planted mistakes are found by the checks that the other tests make.
+
+use crate::bed::load::Load;
+use crate::bed::service::{LONG, Service};
+use crate::bed::{Flaw, fresh_seed};
+use drover_testkit::linear::Model;
+
+/// Attempts to find a mistake that only some runs show.
+const ATTEMPTS: u32 = 20;
+
+/// Members come and go under load; returns what the check says.
+fn changes(flaw: Flaw, seed: u64) -> Result<(), String> {
+    let mut service = Service::new(LONG, Some(flaw));
+    service.join("a", 1);
+    service.settle(&["a"]);
+    let load = Load::start(&service.network, 4, 12, seed);
+    for _ in 0..2 {
+        service.join("b", 1);
+        service.settle(&["a", "b"]);
+        service.drain("b");
+        service.settle(&["a"]);
+        service.leave("b");
+        service.until("it is gone", || service.map().members().len() == 1);
+    }
+    load.finish().check(Model::Register)
+}
+
+fn is_found(flaw: Flaw) {
+    let mut seed = fresh_seed();
+    for attempt in 1..=ATTEMPTS {
+        if let Err(text) = changes(flaw, seed) {
+            println!(
+                "{flaw:?} is found by attempt {attempt}: {}",
+                text.lines().next().unwrap_or_default()
+            );
+            return;
+        }
+        seed = seed.wrapping_add(1);
+    }
+    panic!("{flaw:?} is not found by {ATTEMPTS} attempts");
+}
+
+#[test]
+fn a_barrier_that_waits_for_nothing() {
+    is_found(Flaw::RoundsCountForNothing);
+}
+
+#[test]
+fn noted_keys_that_are_not_sent() {
+    is_found(Flaw::NotedKeysNotSent);
+}
+
+#[test]
+fn void_items_that_are_kept() {
+    is_found(Flaw::DiscardSkipped);
+}

@@ -1,0 +1,66 @@
+//! A member of a service of several: requests about keys that it does not serve now are answered `Elsewhere`.
+//!
+//! The question is asked right before a batch is executed, at a time that is read after its requests were taken from their slots. So a
+//! process that stands still between its clock and its slots answers nothing that came meanwhile, and a worker that has begun
+//! another step has executed everything that it decided before, which is what
+//! [`begin_round`](drover_cluster::ServedShards::begin_round) says.
+//!
+//! A retransmission is asked about if it is executed again, as a GET is. An update that was executed is answered with its result,
+//! whoever serves the key by now. Clients keep the order of their own operations on a key: a refused one is over, and they send
+//! another only after it.
+
+use super::variant::{Mistake, Variant};
+use super::worker::Worker;
+use crate::layout::{Commit, SlotOp, Status};
+use drover_base::Cpu;
+use drover_cluster::Verdict;
+use drover_slots::server::Act;
+use drover_verbs::Provider;
+
+/// Whether an operation may change an item.
+fn is_update(op: SlotOp) -> bool {
+    Commit::new(op, 0, 0, 0, false).is_update()
+}
+
+impl<P: Provider, V: Variant> Worker<P, V> {
+    /// Has the requests in intake `at` refused that this member may not serve, before any of them is executed; notes the keys that the
+    /// others may change in shards that are being copied. Nothing to do without other members.
+    #[inline(always)]
+    pub(super) fn refuse_unserved(&mut self, cpu: &P::Cpu, at: usize) {
+        if self.served.is_some() {
+            self.ask_verdicts(cpu, at);
+        }
+    }
+
+    #[inline(never)]
+    fn ask_verdicts(&mut self, cpu: &P::Cpu, at: usize) {
+        let Some(served) = &self.served else { return };
+        let now = cpu.refresh();
+        for request in self.intakes[at].requests.all_mut() {
+            let op = match request.about.act() {
+                Act::Say(_) | Act::SayAgain(_) | Act::Do(SlotOp::Nop) | Act::Again(SlotOp::Nop) => continue,
+                // It has a result, and is not executed again.
+                Act::Again(op) if is_update(op) => continue,
+                Act::Again(_) if self.variant.makes(Mistake::TrustsRetransmissions) => continue,
+                Act::Do(op) | Act::DoIf(op) | Act::Again(op) => op,
+            };
+            if op.is_bulk() && self.variant.makes(Mistake::TrustsBulk) {
+                continue;
+            }
+            match served.verdict(request.hash(), now) {
+                Verdict::Serve => {}
+                Verdict::ServeNoted(shard) if is_update(op) => served.note(self.index, shard, request.key()),
+                Verdict::ServeNoted(_) => {}
+                Verdict::Peer(_) | Verdict::Nowhere => {
+                    self.counters.refused.elsewhere += 1;
+                    request.about.refuse(Status::Elsewhere);
+                }
+            }
+        }
+    }
+
+    /// Epoch of the map that the member knows; 0 without other members.
+    pub(super) fn epoch(&self) -> u64 {
+        self.served.as_ref().map_or(0, |served| served.epoch().0)
+    }
+}
