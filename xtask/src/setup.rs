@@ -22,7 +22,7 @@ const TOOLS: &[Tool] = &[
     (
         "etcd",
         "etcd-server",
-        "the registry that `cluster-etcd` is tested with",
+        "the registry that services of several members are tested with",
     ),
     (
         "protoc",

@@ -63,8 +63,9 @@ pub struct Args {
     /// Fabric for the data; with --address, the address determines it
     #[arg(long, default_value = "shm", value_parser = ["shm", "rdma"])]
     pub fabric: String,
-    /// Measure this running server instead of starting one: shm:NAME, unix:/path.sock or rdma://host:port
-    #[arg(long, value_name = "ADDR")]
+    /// Measure this running server instead of starting one: shm:NAME, unix:/path.sock, rdma://host:port, or a service of
+    /// several members, etcd://host[,host...]/NAME
+    #[arg(long, visible_alias = "cluster", value_name = "ADDR")]
     pub address: Option<String>,
     #[command(flatten)]
     pub access: AccessArgs,

@@ -2,6 +2,7 @@
 
 mod args;
 mod load;
+mod members;
 mod page;
 mod server;
 mod turns;
@@ -16,7 +17,7 @@ use drover_bench::report::Report;
 use drover_bench::session::{self, Clients, Plan, ServerFacts};
 use drover_bench::workload::{KeyText, Tape};
 use drover_bench::{Latency, Progress, helper_main, result_file};
-use drover_client::{Fabric, Job};
+use drover_client::{Fabric, Job, ServiceUrl};
 use drover_control::{ControlAddr, ControlStream};
 use drover_kv::{System, SystemJob, SystemTable, ask_service};
 use drover_mem::NativeCpu;
@@ -69,6 +70,11 @@ fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     check_access(args)?;
     if args.is_interleaved() {
         return turns::bench::<T>(args);
+    }
+    if let Some(text) = args.address.as_deref()
+        && text.starts_with(ServiceUrl::SCHEME)
+    {
+        return members::bench::<T>(args, text);
     }
     let addr = match &args.address {
         None => None,

@@ -8,6 +8,7 @@ mod number;
 mod server;
 mod stats;
 mod store;
+mod target;
 mod touch;
 mod value;
 

@@ -92,8 +92,8 @@ fn of_map(view: &View, map: &Map) -> Vec<String> {
     problems
 }
 
-/// A sentence, if nobody reaches the links of the member from here.
-fn unreachable(advert: &Advert) -> Option<String> {
+/// A sentence, if this machine does not reach the links of the member.
+pub fn unreachable(advert: &Advert) -> Option<String> {
     let name = advert.name();
     let Some(place) = host_port(advert, MEMBER) else {
         return Some(format!("member {name} advertises no address for other members"));

@@ -3,19 +3,20 @@
 mod addresses;
 mod advertised;
 mod check;
+mod columns;
 mod drain;
 mod load;
 mod members;
 mod service;
 mod status;
-mod table;
-mod url;
 mod watch;
 
 pub use addresses::{ADMIN, MEMBER, MEMCACHED};
 pub use advertised::Advertised;
+pub use check::unreachable;
 pub use service::Service;
-pub use url::ServiceUrl;
+pub use status::table;
+pub use drover_cluster_etcd::ServiceUrl;
 
 use crate::auth;
 use crate::exit::{self, Failure};
@@ -55,6 +56,26 @@ pub struct ServiceArgs {
     pub url: ServiceUrl,
     #[command(flatten)]
     pub etcd: EtcdArgs,
+}
+
+/// A service that a command may be about.
+#[derive(clap::Args, Clone, Debug)]
+pub struct OptionalServiceArgs {
+    /// A service of several members instead, as in `drover serve --cluster`
+    #[arg(long = "cluster", value_name = "etcd://HOST:PORT[,...]/NAME")]
+    pub url: Option<ServiceUrl>,
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
+}
+
+impl OptionalServiceArgs {
+    /// The way to the service, if one was named.
+    ///
+    /// # Errors
+    /// As [`EtcdArgs::open`].
+    pub fn open(&self) -> Result<Option<Service>, Failure> {
+        self.url.as_ref().map(|url| self.etcd.open(url)).transpose()
+    }
 }
 
 /// How etcd is reached.

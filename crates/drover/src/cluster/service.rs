@@ -36,7 +36,7 @@ impl Service {
     ) -> Result<Service, Failure> {
         let mut options = url.options();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        options.user = user.map(|user| (text(user.user()), text(user.secret())));
+        options.user = user.map(|user| (text(user.user()), text(user.secret()))).or(options.user);
         let registry = EtcdRegistry::open(options).map_err(|error| Failure::new(exit::OS_ERROR, error))?;
         Ok(Service {
             url: url.clone(),

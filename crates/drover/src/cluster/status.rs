@@ -2,9 +2,10 @@
 
 use super::load::{self, Load};
 use super::members::{self, MemberView, State};
-use super::{ViewArgs, table};
+use super::{Service, ViewArgs, columns};
 use crate::exit::Failure;
 use drover_cluster::Advert;
+use drover_control::Credentials;
 use serde::Serialize;
 
 /// A service, as it is shown.
@@ -38,30 +39,45 @@ struct MemberStatus<'a> {
 
 pub(super) fn run(args: &ViewArgs) -> Result<(), Failure> {
     let credentials = args.credentials()?;
-    let mut service = args.open()?;
+    show(&mut args.open()?, credentials.as_deref(), |status| {
+        match args.json {
+            true => format!("{}\n", serde_json::json!(status)),
+            false => text(status),
+        }
+    })
+    .map(|text| print!("{text}"))
+}
+
+/// The table of all members.
+///
+/// # Errors
+/// etcd does not answer, or knows no such service.
+pub fn table(service: &mut Service, credentials: Option<&Credentials>) -> Result<String, Failure> {
+    show(service, credentials, text)
+}
+
+fn show(
+    service: &mut Service,
+    credentials: Option<&Credentials>,
+    show: impl FnOnce(&ServiceStatus<'_>) -> String,
+) -> Result<String, Failure> {
     let (view, map) = service.look()?;
     let views = members::of(&view, &map);
     let adverts: Vec<&Advert> = views.iter().map(|it| &it.member.advert).collect();
-    let loads = load::of_all(&adverts, credentials.as_deref());
+    let loads = load::of_all(&adverts, credentials);
     // Members go on while they are asked, so they are compared with a map from after that.
     let (_, newest) = service.look()?;
-    let status = ServiceStatus {
+    let pairs = views.iter().zip(loads);
+    Ok(show(&ServiceStatus {
         service: service.url().service(),
         epoch: map.epoch().0,
         shards: map.shard_count(),
         holes: members::holes(&map),
         moving: map.moves().len(),
-        members: views
-            .iter()
-            .zip(loads)
+        members: pairs
             .map(|(view, load)| member(view, load, newest.epoch().0))
             .collect(),
-    };
-    match args.json {
-        true => println!("{}", serde_json::json!(status)),
-        false => print(&status),
-    }
-    Ok(())
+    }))
 }
 
 fn member(view: &MemberView, load: Option<Load>, newest: u64) -> MemberStatus<'_> {
@@ -86,17 +102,21 @@ const HEAD: [&str; 12] = [
     "MEMBER", "STATE", "SHARDS", "SHARE", "IN", "OUT", "WEIGHT", "ITEMS", "HITS", "OPS/S", "LAG", "CHANGED",
 ];
 
-fn print(status: &ServiceStatus<'_>) {
-    println!(
-        "service {}: epoch {}, {} shards, {} without an owner, {} moving",
-        status.service, status.epoch, status.shards, status.holes, status.moving
-    );
+fn text(status: &ServiceStatus<'_>) -> String {
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(status.members.iter().map(|member| row(member, status.shards)));
-    table::print(&rows);
-    for member in &status.members {
-        println!("{}: {}", member.name, member.addresses.join(" "));
-    }
+    let address = |member: &MemberStatus<'_>| format!("{}: {}\n", member.name, member.addresses.join(" "));
+    let addresses = status.members.iter().map(address);
+    format!(
+        "service {}: epoch {}, {} shards, {} without an owner, {} moving\n{}{}",
+        status.service,
+        status.epoch,
+        status.shards,
+        status.holes,
+        status.moving,
+        columns::text(&rows),
+        addresses.collect::<String>()
+    )
 }
 
 fn row(member: &MemberStatus<'_>, shards: usize) -> [String; 12] {

@@ -1,6 +1,7 @@
 //! `drover doctor`: what this machine offers, and how to fix what is missing. Users of RDMA lose days with set-up, so
 //! each finding that is not good ends with a command.
 
+mod cluster;
 mod cores;
 mod fabric;
 mod machine;
@@ -9,6 +10,7 @@ mod rdma;
 mod systems;
 mod verbs;
 
+use crate::cluster::OptionalServiceArgs;
 use machine::Machine;
 use std::borrow::Cow;
 use std::fmt;
@@ -21,6 +23,8 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    service: OptionalServiceArgs,
 }
 
 /// Grade of a finding.
@@ -100,7 +104,8 @@ const CHECKS: &[fn(&Machine) -> Finding] = &[
 pub fn run(args: &Args) -> ExitCode {
     let machine = Machine::this();
     let checks = CHECKS.iter().map(|check| check(&machine));
-    let findings: Vec<Finding> = checks.chain(verbs::offers(&machine)).collect();
+    let findings = checks.chain(verbs::offers(&machine));
+    let findings: Vec<Finding> = findings.chain(cluster::findings(&args.service)).collect();
     if args.json {
         println!("{}", serde_json::json!({ "findings": findings }));
     } else {

@@ -125,6 +125,7 @@ fn fill_with<T: SystemTable>(typed: Args, file: Args, allowed: &[usize]) -> Resu
     let ops = OpsSettings::fill(typed.ops, file.ops, rows, &extended.value.tls)?;
     let cluster = ClusterSettings::fill(typed.cluster, file.cluster, rows)?;
     cluster.refuse_halves()?;
+    cluster.refuse_memory_file(&memory)?;
     let settings = Settings {
         service,
         sockets,

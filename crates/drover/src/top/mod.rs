@@ -6,6 +6,7 @@ mod view;
 pub use scrape::{Reading, read};
 
 use crate::auth::CredentialArgs;
+use crate::cluster::{self, OptionalServiceArgs};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_kv::{Facts, SystemTable};
@@ -33,6 +34,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "count")]
     once: bool,
     #[command(flatten)]
+    service: OptionalServiceArgs,
+    #[command(flatten)]
     auth: CredentialArgs,
 }
 
@@ -40,13 +43,44 @@ pub struct Args {
 /// after a restart of the server, has averages since the server started, the others since the previous table. Exit
 /// status 69: the metrics cannot be read, or not all workers answer.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
-    exit::from_result(show::<T>(args))
+    exit::from_result(match args.service.open() {
+        Ok(None) => show::<T>(args),
+        Ok(Some(service)) => show_service(service, args),
+        Err(failure) => Err(failure),
+    })
+}
+
+/// Shows the members of a service, as `drover cluster status` does, again and again.
+fn show_service(mut service: cluster::Service, args: &Args) -> Result<(), Failure> {
+    let credentials = args.auth.read()?;
+    let mut shown = 0;
+    while args.count().is_none_or(|count| shown < count) {
+        if shown > 0 {
+            pause(args.interval);
+        }
+        let table = cluster::table(&mut service, credentials.as_deref())?;
+        if !print(&table, args.is_live()) {
+            return Ok(());
+        }
+        shown += 1;
+    }
+    Ok(())
+}
+
+impl Args {
+    /// Number of tables; `None`: until stopped.
+    fn count(&self) -> Option<u32> {
+        if self.once { Some(1) } else { self.count }
+    }
+
+    fn is_live(&self) -> bool {
+        !self.batch && !self.once && std::io::stdout().is_terminal()
+    }
 }
 
 fn show<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     let unavailable = |why: String| Failure::new(exit::UNAVAILABLE, format!("{}: {why}", args.addr));
-    let live = !args.batch && !args.once && std::io::stdout().is_terminal();
-    let count = if args.once { Some(1) } else { args.count };
+    let (live, count) = (args.is_live(), args.count());
     let cpu = NativeCpu::new(0);
     let credentials = args.auth.read()?;
     let mut before: Option<(Reading, Ns)> = None;

@@ -5,6 +5,7 @@ mod campaigns;
 mod capacity;
 mod cli;
 mod client_commands;
+mod cluster;
 mod common;
 mod completions;
 mod counters;

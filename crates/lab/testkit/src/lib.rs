@@ -9,6 +9,7 @@
 //! - [`bounded`] fails a test that hangs.
 //! - [`conversations`] are what memcached's clients say, and what they are answered.
 //! - [`certificates`] are made on the spot, by a CA of the test.
+//! - [`etcd`] starts the registry of services of several members.
 //! - [`alone`] runs a test in a process of its own; [`child`] starts other processes and talks to them.
 //! - [`network`] has hosts, namespaces with addresses of their own, that can be cut off.
 //!
@@ -21,6 +22,7 @@ pub mod bounded;
 pub mod certificates;
 pub mod child;
 pub mod conversations;
+pub mod etcd;
 pub mod history;
 pub mod kv_conformance;
 pub mod linear;

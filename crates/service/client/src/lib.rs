@@ -5,6 +5,9 @@
 //! - [`AsyncClient`]: futures for an executor of the same thread.
 //! - [`ClientThread`] and [`ClientHandle`]: a dedicated client thread, for many threads and any async runtime.
 //!
+//! At a service of several members, `etcd://HOST:2379/NAME`, each of them asks the member that has the key, and follows the keys
+//! when members come and go.
+//!
 //! ```no_run
 //! use drover_client::Client;
 //! let mut client = Client::connect("shm:drover")?;
@@ -23,6 +26,8 @@ pub struct Readme;
 
 mod asynch;
 mod blocking;
+mod cluster;
+mod core;
 mod fabric;
 mod item;
 mod options;
@@ -32,7 +37,9 @@ mod thread;
 
 pub use asynch::AsyncClient;
 pub use blocking::Client;
+pub use cluster::{MapSource, connect_through};
 pub use drover_base::Ns;
+pub use drover_cluster_etcd::{BadServiceUrl, ServiceUrl};
 pub use drover_control::{Credentials, CredentialsError, TlsClientOptions, TlsConnector, TlsError};
 pub use drover_kv::{
     CallError, Calls, Completion, Condition, ConnectError, FetchObjective, Op, Outcome, Refusal,

@@ -1,6 +1,7 @@
 //! [`Options`] of a client, and [`Error`].
 
 use drover_base::Ns;
+use drover_cluster_etcd::BadServiceUrl;
 use drover_control::{AddrError, Credentials, TlsConnector};
 use drover_kv::{CallError, ConnectError, ConnectOptions, FetchObjective, ResultTransfer};
 use std::sync::Arc;
@@ -11,8 +12,8 @@ pub struct Options {
     /// Maximum time of each of the three steps of connecting: reaching the server (per IP address of its name, without
     /// the name look-up), asking for its system, and setting up all sessions. Default: 5 s.
     pub connect_timeout: Ns,
-    /// Time after which an operation without a result fails; waiting for space in the window does not count. Default: 5
-    /// s.
+    /// Time after which an operation without a result fails; waiting for space in the window does not count. It counts anew when
+    /// another member of a service of several is asked. Default: 5 s.
     pub call_timeout: Ns,
     /// Number of operations in flight that the client asks for, per shard; default: 16; 0 counts as 1. HERD rounds it up
     /// to a power of two, and its server may grant less. Pilaf and FaRM-KV allow `window` times the number of shards in
@@ -70,6 +71,9 @@ pub enum Error {
     /// The text given as the service's address is not an address.
     #[error(transparent)]
     Address(#[from] AddrError),
+    /// The text given as the address of a service of several members is not one.
+    #[error(transparent)]
+    ServiceUrl(#[from] BadServiceUrl),
     /// The client could not connect.
     #[error(transparent)]
     Connect(#[from] ConnectError),

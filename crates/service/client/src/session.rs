@@ -1,15 +1,16 @@
 //! [`Connected`]: a client of any system on any fabric, behind one type.
 
+use crate::core::{Core, Rest};
 use crate::fabric::{Fabric, Job};
-use crate::{Error, Options};
-use drover_base::{Cpu, Ns};
+use crate::{Error, Options, cluster};
+use drover_base::Ns;
+use drover_cluster_etcd::ServiceUrl;
 use drover_control::{ControlAddr, ControlStream};
 use drover_kv::{
     Calls, Completion, ConnectError, KvClient, Op, ServiceClient, ServiceInfo, SizeLimits, SubmitError,
     System, SystemJob, SystemTable, Token, ask_service, connect, dials,
 };
 use drover_mem::NativeCpu;
-use drover_rt::{Idle, Waiting};
 use drover_systems::System as Named;
 use drover_verbs::{Context, Device, Provider, Waker};
 use std::rc::Rc;
@@ -20,11 +21,15 @@ pub struct Connected(pub(crate) Box<dyn Session>);
 
 impl Connected {
     /// Connects to the service at `addr`. Blocks until there is a session with every shard; each step of connecting
-    /// takes at most `options.connect_timeout`, and an address without a listener fails at once.
+    /// takes at most `options.connect_timeout`, and an address without a listener fails at once. At a service of several members
+    /// (`etcd://...`) it blocks until the members are known; each is connected to when it is first asked.
     ///
     /// # Errors
     /// The address is malformed, no service answers there, the fabric is missing, or no session can be set up.
     pub fn to(addr: &str, options: &Options) -> Result<Connected, Error> {
+        if addr.starts_with(ServiceUrl::SCHEME) {
+            return Ok(Connected::to_service(&addr.parse()?, options)?);
+        }
         Ok(Connected::to_addr(addr.parse()?, options)?)
     }
 
@@ -34,6 +39,14 @@ impl Connected {
     /// No service answers there, the fabric is missing, or no session can be set up.
     pub fn to_addr(addr: ControlAddr, options: &Options) -> Result<Connected, ConnectError> {
         Connected::to_one_of::<Named>(addr, options)
+    }
+
+    /// As [`to`](Connected::to), with the parsed address of a service of several members.
+    ///
+    /// # Errors
+    /// etcd does not answer, the service has no members yet, or none has an address that this machine can use.
+    pub fn to_service(url: &ServiceUrl, options: &Options) -> Result<Connected, ConnectError> {
+        cluster::connect(url, options)
     }
 
     /// As [`to_addr`](Connected::to_addr), but the service's system must be one of table `T`. For programs with a table
@@ -81,8 +94,7 @@ impl Connected {
     ) -> Connected {
         Connected(Box::new(Running::<P, C> {
             client,
-            ctx,
-            waiting: Waiting::new(Idle::ADAPTIVE),
+            core: Core::new(ctx),
             tells,
         }))
     }
@@ -204,8 +216,7 @@ pub(crate) enum Ready {
 struct Running<P: Provider, C> {
     /// Declared before the context: its queue pairs must be destroyed first.
     client: C,
-    ctx: Rc<P::Context>,
-    waiting: Waiting,
+    core: Core<P>,
     tells: Tells<C>,
 }
 
@@ -217,12 +228,14 @@ struct Tells<C> {
 
 impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
-        self.client.submit(self.ctx.cpu(), op, token)
+        self.client.submit(self.core.ctx.cpu(), op, token)
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
         self.client
-            .poll(self.ctx.cpu(), &mut |completion: Completion<'_>| sink(completion))
+            .poll(self.core.ctx.cpu(), &mut |completion: Completion<'_>| {
+                sink(completion)
+            })
     }
 
     fn next_timer(&self) -> Ns {
@@ -230,39 +243,24 @@ impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
     }
 
     fn refresh(&self) -> Ns {
-        self.ctx.cpu().refresh()
+        self.core.refresh()
     }
 
     fn worked(&mut self) {
-        let now = self.refresh();
-        if self.waiting.worked(now) {
-            self.waiting.give_way::<P>(&self.ctx, now);
-        }
+        self.core.worked();
     }
 
     fn rest(&mut self, ready: &mut dyn FnMut() -> Ready, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
-        let now = self.refresh();
-        if self.waiting.rest::<P>(&self.ctx, now).is_none() {
-            return 0;
-        }
-        self.ctx.arm();
-        let finished = self.poll(sink);
-        let now = self.refresh();
-        let until = self.next_timer();
-        if finished == 0
-            && until > now
-            && let Ready::Nothing(most) = ready()
-        {
-            self.ctx.park(until.min(now + most));
-        } else {
-            self.ctx.disarm();
-        }
-        self.waiting.quiet_ended();
-        finished
+        let (client, cpu) = (&mut self.client, self.core.ctx.clone());
+        let mut poll = || {
+            let finished = client.poll(cpu.cpu(), &mut |completion: Completion<'_>| sink(completion));
+            (finished, client.next_timer())
+        };
+        self.core.rest(&mut poll, ready)
     }
 
     fn waker(&self) -> Waker {
-        self.ctx.waker()
+        self.core.waker()
     }
 
     fn calls(&mut self) -> Option<Calls> {

@@ -11,9 +11,7 @@ pub(crate) struct Keys {
 impl Keys {
     /// Keys of a service of this name; `None`, if it cannot be one.
     pub(crate) fn of(service: &str) -> Option<Keys> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let is_name = (1..=40).contains(&service.len()) && service.chars().all(allowed);
-        is_name.then(|| Keys {
+        is_name(service).then(|| Keys {
             prefix: format!("drover/{service}/"),
         })
     }
@@ -43,6 +41,12 @@ impl Keys {
     pub(crate) fn settings(&self) -> String {
         format!("{}settings", self.prefix)
     }
+}
+
+/// Whether a service can have this name.
+pub(crate) fn is_name(service: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=40).contains(&service.len()) && service.chars().all(allowed)
 }
 
 /// The value of a member's key.

@@ -31,7 +31,10 @@
 mod connection;
 mod keys;
 mod requests;
+mod url;
 mod watch;
+
+pub use url::{BadServiceUrl, ServiceUrl};
 
 use connection::Connection;
 use drover_base::Ns;

@@ -10,6 +10,7 @@ use drover_mem::NativeCpu;
 use drover_rt::{StopFlag, WakeFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,6 +19,9 @@ use std::thread::JoinHandle;
 
 /// Time without accepting after the system had no descriptor left.
 const PAUSE: Ns = Ns::from_ms(100);
+/// Time after a warning about a connection that was refused in which further ones get no warning: some peers try again at
+/// once.
+const QUIET: Ns = Ns::from_s(1);
 
 /// Options of a [`LinkAcceptor`].
 #[derive(Clone, Debug)]
@@ -77,6 +81,7 @@ impl LinkAcceptor {
             half_open: Vec::new(),
             places: BTreeMap::new(),
             paused_until: Ns::ZERO,
+            quiet_until: Ns::ZERO,
         };
         let (stopped, woken) = (stop.clone(), bell.clone());
         let thread = std::thread::Builder::new().name("links".to_owned());
@@ -124,6 +129,8 @@ struct Reception {
     places: BTreeMap<String, Arc<()>>,
     /// Nothing is accepted before.
     paused_until: Ns,
+    /// Refusals get no warning before.
+    quiet_until: Ns,
 }
 
 impl Reception {
@@ -156,10 +163,8 @@ impl Reception {
             match one.advance(&self.identity) {
                 Outcome::Wait if now < one.until => self.half_open.push(one),
                 Outcome::Wait => tracing::debug!("{}: the handshake took too long", one.addr),
-                Outcome::Proved { from, target } => self.admit(one, from, target),
-                Outcome::Refused(refusal) => {
-                    tracing::warn!("a link from {} was refused: {refusal}", one.addr);
-                }
+                Outcome::Proved { from, target } => self.admit(one, from, target, now),
+                Outcome::Refused(refusal) => self.warn(&one.addr, refusal, now),
                 Outcome::Gone => tracing::debug!("{}: closed in the handshake", one.addr),
             }
         }
@@ -186,39 +191,55 @@ impl Reception {
     }
 
     /// Hands out a link that has passed the handshake, unless there are too many.
-    fn admit(&mut self, one: HalfOpen, from: String, target: LinkTarget) {
+    fn admit(&mut self, one: HalfOpen, from: String, target: LinkTarget, now: Ns) {
         self.places.retain(|_, place| Arc::strong_count(place) > 1);
         let place = self.places.entry(from.clone()).or_default().clone();
         // The entry and this clone hold it, too.
         let others = Arc::strong_count(&place) - 2;
-        let inbox = match target {
-            LinkTarget::Control => Ok(None),
-            LinkTarget::Core(core) => self
-                .inboxes
-                .get(usize::from(core))
-                .map(Some)
-                .ok_or(Refusal::Target),
+        let admitted = match others < self.options.links_per_member_max {
+            true => self.inbox_of(target),
+            false => Err(Refusal::TooMany),
         };
-        let verdict = match inbox {
-            Ok(_) if others >= self.options.links_per_member_max => Err(Refusal::TooMany),
-            inbox => inbox,
+        let inbox = match admitted {
+            Ok(inbox) => inbox,
+            Err(refusal) => {
+                self.warn(&format_args!("member {from} at {}", one.addr), refusal, now);
+                let _ = one.conclude(Some(refusal));
+                return;
+            }
         };
-        if let Err(refusal) = verdict {
-            tracing::warn!("a link from member {from} at {} was refused: {refusal}", one.addr);
-        }
-        let arrival = |socket| Arrival {
+        // A connection that broke meanwhile needs no reader.
+        let Ok(socket) = one.conclude(None) else { return };
+        let arrival = Arrival {
             socket,
             member: from.into(),
             _place: place,
         };
-        // A socket that broke meanwhile needs no reader.
-        match (one.conclude(verdict.map(|_| ())), verdict) {
-            (Ok(socket), Ok(Some(inbox))) => inbox.put(arrival(socket)),
-            (Ok(socket), Ok(None)) => {
-                let link = ControlLink::new(arrival(socket), self.options.control_bytes_max);
+        match inbox {
+            Some(inbox) => inbox.put(arrival),
+            None => {
+                let link = ControlLink::new(arrival, self.options.control_bytes_max);
                 link.into_iter().for_each(&mut self.control);
             }
-            _ => {}
         }
+    }
+
+    /// Where links to `target` go; `None`: to the control thread.
+    fn inbox_of(&self, target: LinkTarget) -> Result<Option<LinkInbox>, Refusal> {
+        match target {
+            LinkTarget::Control => Ok(None),
+            LinkTarget::Core(core) => match self.inboxes.get(usize::from(core)) {
+                Some(inbox) => Ok(Some(inbox.clone())),
+                None => Err(Refusal::Target),
+            },
+        }
+    }
+
+    fn warn(&mut self, from: &dyn Display, refusal: Refusal, now: Ns) {
+        if now < self.quiet_until {
+            return tracing::debug!("a link from {from} was refused: {refusal}");
+        }
+        self.quiet_until = now + QUIET;
+        tracing::warn!("a link from {from} was refused: {refusal}");
     }
 }

@@ -102,8 +102,8 @@ impl HalfOpen {
     }
 
     /// Sends the verdict, and lets go of the socket.
-    pub(crate) fn conclude(self, verdict: Result<(), Refusal>) -> io::Result<OwnedFd> {
-        self.send(&[verdict.err().map_or(0, Refusal::number)])?;
+    pub(crate) fn conclude(self, refusal: Option<Refusal>) -> io::Result<OwnedFd> {
+        self.send(&[refusal.map_or(0, Refusal::number)])?;
         Ok(self.socket)
     }
 

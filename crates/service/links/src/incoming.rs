@@ -24,6 +24,10 @@ pub(crate) struct Incoming {
     blocked_since: Option<Ns>,
     /// Messages wait for space in the queue.
     is_full: bool,
+    /// It has a turn in the next step.
+    pub(crate) is_queued: bool,
+    /// It has had a turn since the last look at the time.
+    is_used: bool,
 }
 
 impl Incoming {
@@ -35,6 +39,8 @@ impl Incoming {
             queue: OutQueue::default(),
             blocked_since: None,
             is_full: false,
+            is_queued: false,
+            is_used: false,
         }
     }
 
@@ -66,8 +72,11 @@ impl Incoming {
     ) -> Result<u64, LinkFailure> {
         let (source, queue, is_full) = (self.source, &mut self.queue, &mut self.is_full);
         let mut served = 0;
+        self.is_used = true;
         self.input.turn(self.arrival.socket.as_fd(), buffer, |bytes| {
-            handler.arrived();
+            if !bytes.is_empty() {
+                handler.arrived();
+            }
             let mut used = 0;
             loop {
                 *is_full = queue.len() >= options.queue_bytes;
@@ -83,6 +92,11 @@ impl Incoming {
                 batch.look_ahead(bytes, handler);
                 for (start, end, hint) in &batch.messages[..batch.count] {
                     handler.serve(source, &bytes[*start..*end], *hint, reply);
+                    let reply_bytes = reply.ready_bytes();
+                    if reply_bytes > options.reply_bytes_max {
+                        *reply = Output::new(0, usize::MAX);
+                        return Err(LinkFailure::LongReply(reply_bytes));
+                    }
                     queue.push_output(reply);
                 }
                 served += batch.count as u64;
@@ -107,8 +121,12 @@ impl Incoming {
         Ok(written - before)
     }
 
-    /// Looks at the time.
-    pub(crate) fn tick(&self, options: &LinksOptions, now: Ns) -> Result<(), LinkFailure> {
+    /// Looks at the time, and frees the memory of a link that nobody uses.
+    pub(crate) fn tick(&mut self, options: &LinksOptions, now: Ns) -> Result<(), LinkFailure> {
+        if !std::mem::take(&mut self.is_used) {
+            self.queue.release();
+            self.input.release();
+        }
         match self.blocked_since {
             Some(since) if now.since(since) >= options.stall_timeout => {
                 Err(LinkFailure::NoReader(options.stall_timeout))

@@ -35,6 +35,11 @@ impl Input {
         self.is_readable
     }
 
+    /// Frees memory that holds nothing.
+    pub(crate) fn release(&mut self) {
+        self.held.shrink_to_fit();
+    }
+
     /// Forgets everything, for another socket.
     pub(crate) fn clear(&mut self) {
         *self = Input::default();

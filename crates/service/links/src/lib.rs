@@ -16,7 +16,8 @@
 //! - [`LinkCaller`] is a blocking client for control threads, [`ControlLink`] the blocking server of its calls.
 //!
 //! Links are plain text. Both ends prove that they know the secret, so strangers are kept out; a machine that can read or
-//! change the packets of this network is not, so members belong in a network that is trusted.
+//! change the packets of this network is not, so members belong in a network that is trusted. Why all this is so:
+//! `docs/decisions/0047-links-between-members.md`.
 #![forbid(unsafe_code)]
 
 mod acceptor;
@@ -28,6 +29,8 @@ mod frame;
 mod half_open;
 mod handler;
 mod handshake;
+#[cfg(test)]
+mod hostile;
 mod inbox;
 mod incoming;
 mod input;

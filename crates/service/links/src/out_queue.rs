@@ -111,6 +111,14 @@ impl OutQueue {
         }
     }
 
+    /// Frees the memory of an empty queue.
+    pub(crate) fn release(&mut self) {
+        if self.is_empty() {
+            self.clear();
+            self.bytes = Vec::new();
+        }
+    }
+
     /// Empties it.
     pub(crate) fn clear(&mut self) {
         self.base = self.end();

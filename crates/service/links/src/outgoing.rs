@@ -21,6 +21,8 @@ pub(crate) enum LinkFailure {
     TooLong(#[from] TooLong),
     #[error("a reply that no message waits for")]
     Unasked,
+    #[error("a reply to it would have {0} bytes")]
+    LongReply(usize),
     #[error("it took no replies for {0}")]
     NoReader(Ns),
     #[error("it was silent for {0}")]
@@ -68,6 +70,8 @@ pub(crate) struct Outgoing {
     kept_alive_at: Ns,
     /// A message found it full since it last had space.
     pub(crate) refused: bool,
+    /// It has a turn in the next step.
+    pub(crate) is_queued: bool,
     /// Number of attempts that failed since the last link.
     failures: u32,
 }
@@ -85,6 +89,7 @@ impl Outgoing {
             heard_at: Ns::ZERO,
             kept_alive_at: Ns::ZERO,
             refused: false,
+            is_queued: false,
             failures: 0,
         }
     }
@@ -171,7 +176,7 @@ impl Outgoing {
         Ok(self.queue.written() - before)
     }
 
-    /// Looks at the time: queues a keep-alive when one is due.
+    /// Looks at the time: queues a keep-alive when one is due, and frees the memory of a link that nobody uses.
     pub(crate) fn tick(&mut self, options: &LinksOptions, now: Ns) -> Result<(), LinkFailure> {
         if !matches!(self.state, State::Open(_)) {
             return Ok(());
@@ -182,6 +187,9 @@ impl Outgoing {
         let every = Ns(options.stall_timeout.0 / 3);
         if now.since(self.heard_at.max(self.kept_alive_at)) >= every && self.queue.is_empty() {
             self.kept_alive_at = now;
+            self.queue.release();
+            self.input.release();
+            self.sent.shrink_to_fit();
             self.queue.push_keep_alive();
         }
         Ok(())
@@ -223,5 +231,74 @@ impl Outgoing {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::Source;
+    use drover_base::Rng;
+    use drover_net::Output;
+    use drover_testkit::seeds::Seeds;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    /// How messages ended: by number, with the bytes of those that came back.
+    #[derive(Default)]
+    struct Ends(Vec<(u64, Option<Vec<u8>>)>);
+
+    impl LinkHandler for Ends {
+        type Hint = ();
+        const NO_HINT: () = ();
+
+        fn serve(&mut self, _: Source, _: &[u8], (): (), _: &mut Output) {}
+
+        fn fill(&mut self, pending_reply: PendingReply, _: LinkReply<'_>) {
+            self.0.push((pending_reply.number, None));
+        }
+
+        fn unsent(&mut self, _: usize, pending_reply: PendingReply, message: &[u8]) {
+            self.0.push((pending_reply.number, Some(message.to_vec())));
+        }
+    }
+
+    #[test]
+    fn messages_come_back_whole_unless_the_peer_has_all_of_them() {
+        let seeds = Seeds::new(5, 50);
+        println!("{seeds}");
+        seeds.each(|seed| {
+            let mut rng = Rng::new(seed, 0, 0);
+            let (own, mut peer) = UnixStream::pair().expect("descriptors");
+            let mut link = Outgoing::new(0, 0);
+            link.opened(own.into(), Ns::ZERO);
+            let messages: Vec<Vec<u8>> = (0..100)
+                .map(|number| vec![number; rng.below(20_000) as usize])
+                .collect();
+            for (number, message) in (0..).zip(&messages) {
+                let pending_reply = PendingReply {
+                    connection: 0,
+                    number,
+                };
+                link.push(pending_reply, &[message]);
+            }
+            // The socket takes some, and more when the peer has read some.
+            let (mut written, mut read) = (link.write().expect("it is open"), 0);
+            let enough = rng.below(900_000);
+            while written < enough && !link.queue.is_empty() {
+                read += peer.read(&mut vec![0; 100_000]).expect("there is something");
+                written += link.write().expect("it is open");
+            }
+            assert!(read as u64 <= written);
+            let mut ends = Ends::default();
+            link.close(0, &mut ends, Ns::ZERO);
+            let mut end = 0;
+            for ((number, back), message) in ends.0.iter().zip(&messages) {
+                end += (PREFIX_BYTES + message.len()) as u64;
+                let expected = (end > written).then_some(message);
+                assert!(back.as_ref() == expected, "message {number}");
+            }
+            assert!(ends.0.iter().map(|end| end.0).eq(0..100));
+        });
     }
 }

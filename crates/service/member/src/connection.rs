@@ -6,8 +6,7 @@ use std::io;
 
 /// Reasons why a hand-over fails.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HandoverError {
+pub(crate) enum HandoverError {
     /// The owner advertises no address for members.
     #[error("it advertises no address for members")]
     NoAddress,

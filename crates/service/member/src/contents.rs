@@ -121,6 +121,11 @@ impl Contents {
         it.begin_if_clean();
     }
 
+    /// Whether a shard with void items is to begin.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.0.iter().any(|it| it.begins && it.content == Content::Void)
+    }
+
     /// Takes all shards with void items, to delete them.
     pub(crate) fn take_void(&mut self) -> Vec<ShardId> {
         let mut taken = Vec::new();

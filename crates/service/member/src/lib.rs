@@ -5,13 +5,13 @@
 //!  registry <--> control thread: Agent --publish--> ServedShards <--verdict-- cores
 //!                  | Begin, Discard     ^ received                              ^
 //!                  v                    |                                       | pages, lookups, stores, deletions
-//!                sweeper              mover --begin, freeze--> owner's control   | (messages between cores)
+//!                sweeper              movers -begin, freeze--> owner's control   | (messages between cores)
 //!                  '--------------------'---------------------------------------'
 //! ```
 //! It decides nothing: that is [`drover_cluster`]'s. It reaches cores through a [`Network`], such as [`LinkNetwork`]. It executes nothing on items: the cores
 //! do, on messages ([`drover_memcached::handover`]).
 //!
-//! - [`Member`] runs the three threads; [`MemberStatus`] is what operators see.
+//! - [`Member`] runs the threads; [`MemberStatus`] is what operators see.
 //! - [`ControlHandler`] answers what other members ask.
 //!
 //! # What must not happen, and why it does not

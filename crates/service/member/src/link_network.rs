@@ -5,6 +5,7 @@ use drover_base::Ns;
 use drover_links::{LinkCaller, LinkTarget, MemberIdentity, PeerAddr};
 use std::io;
 use std::net::ToSocketAddrs;
+use std::sync::Arc;
 
 /// Time that connecting, and each reply, may take: long enough for a core that is busy, short enough that a hand-over from a member that
 /// has died does not hold up the others. *(our choice)*
@@ -12,12 +13,12 @@ const TIMEOUT: Ns = Ns::from_s(2);
 
 /// Links to cores and control threads of members, this one's own included.
 pub struct LinkNetwork {
-    identity: MemberIdentity,
+    identity: Arc<MemberIdentity>,
 }
 
 impl LinkNetwork {
     /// The network as the member `identity` sees it.
-    pub fn new(identity: MemberIdentity) -> LinkNetwork {
+    pub fn new(identity: Arc<MemberIdentity>) -> LinkNetwork {
         LinkNetwork { identity }
     }
 }

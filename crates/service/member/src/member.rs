@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// Longest time between two steps of the agent.
 const STEP: Duration = Duration::from_millis(2);
+/// Owners from which shards are fetched at a time. *(our choice: each of them works for its clients meanwhile)*
+const MOVERS: usize = 4;
 /// A member that leaves waits so long for the registry to confirm it.
 const LEAVE_MAX: Ns = Ns::from_s(1);
 
@@ -49,7 +51,7 @@ pub enum StartError {
     Thread(#[source] io::Error),
 }
 
-/// A member of a service: three threads that keep its registration and its map, fetch shards that are handed over to it, and delete items
+/// A member of a service: threads that keep its registration and its map, fetch shards that are handed over to it, and delete items
 /// of shards that it has lost. Dropping it ends the threads and nothing else, as if the process had died: the registration lives until
 /// its lease runs out.
 pub struct Member {
@@ -78,13 +80,16 @@ impl Member {
         });
         let state = State::new(agent, shards.clone());
         let shared = Arc::new(Shared::new(state, shards, options.network, name, own));
-        let (mover, sweeper) = (Mover::new(shared.clone()), Sweeper::new(shared.clone()));
+        let (movers, sweeper) = (shared.clone(), Sweeper::new(shared.clone()));
         let mut member = Member {
             shared: shared.clone(),
             threads: Vec::new(),
         };
         member.spawn("member", move || control(&shared, Observed::new(registry)))?;
-        member.spawn("mover", move || mover.run())?;
+        for _ in 0..MOVERS {
+            let mover = Mover::new(movers.clone());
+            member.spawn("mover", move || mover.run())?;
+        }
         member.spawn("sweeper", move || sweeper.run())?;
         Ok(member)
     }

@@ -1,8 +1,8 @@
-//! [`Mover`]: the thread that fetches shards from their owners.
+//! [`Mover`]: a thread that fetches shards from their owners.
 //!
 //! ```text
 //! begin    the owner's control thread has its cores note what changes from now on
-//! pages    one scan of each of the owner's cores for all shards of the set; their items are stored on this member's cores
+//! pages    one scan of each of the owner's cores that have keys of the set, for all its shards; their items are stored on this member's cores
 //! catch up a few times: what has been noted meanwhile, until that is little
 //! freeze   the owner serves the shards no more; what has been noted since
 //! received the agent commits the map that makes this member the owner
@@ -17,11 +17,14 @@ use crate::state::HandoverSet;
 use drover_base::Cpu;
 use drover_mem::NativeCpu;
 use drover_memcached::handover::{END, Entries, Entry, ShardSet, lookup_message, page_message};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait for something to do: an end of the member comes with a notification.
 const WAIT: Duration = Duration::from_secs(1);
+/// Pause after a set that has failed: what is wrong may last.
+const PAUSE: Duration = Duration::from_millis(100);
 /// So few noted keys are sent while the shards are frozen.
 const FEW_KEYS: usize = 64;
 /// Times to catch up before the shards are frozen anyhow.
@@ -29,7 +32,7 @@ const CATCH_UPS_MAX: usize = 8;
 /// Bytes of names in one message.
 const NAMES_BYTES: usize = 64 << 10;
 
-/// Fetches sets of shards, one after the other.
+/// Fetches sets of shards, one after the other. Several movers fetch from several owners.
 pub(crate) struct Mover {
     shared: Arc<Shared>,
     cpu: NativeCpu,
@@ -49,6 +52,7 @@ impl Mover {
             let (owner, mut moves) = (set.owner.clone(), set.moves.clone());
             let mut has_stored = false;
             let result = self.fetch(&set, &mut moves, &mut has_stored);
+            let is_failure = result.is_err();
             let mut state = self.shared.state();
             match result {
                 Ok(()) => state.received(&moves, self.cpu.refresh()),
@@ -62,8 +66,12 @@ impl Mover {
                     state.last_error = text;
                 }
             }
+            state.end_set(&owner);
             drop(state);
             self.shared.notify();
+            if is_failure {
+                std::thread::park_timeout(PAUSE);
+            }
         }
     }
 
@@ -135,7 +143,7 @@ impl Copy<'_> {
         for (shard, _) in &*self.moves {
             self.shards.insert(*shard);
         }
-        for core in 0..self.owner.len() {
+        for core in self.cores_with_items() {
             self.fetch_pages(core)?;
         }
         for _ in 0..CATCH_UPS_MAX {
@@ -155,6 +163,15 @@ impl Copy<'_> {
         }
         let version = self.owner.iter().map(|core| core.version).max();
         self.own.finish(version.unwrap_or_default())
+    }
+
+    /// The owner's cores that keys of these shards belong to.
+    fn cores_with_items(&self) -> BTreeSet<usize> {
+        let (shard_count, core_count) = (self.shared.shards.shard_count(), self.owner.len());
+        let shards = self.moves.iter().map(|(shard, _)| *shard);
+        shards
+            .flat_map(|shard| shard.partitions(shard_count, core_count))
+            .collect()
     }
 
     /// Asks the owner's control thread, and takes the moves that it refuses out.

@@ -33,6 +33,11 @@ impl Outgoing {
         self.0.contains_key(&shard)
     }
 
+    /// Whether nothing is being copied.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Ends copies that are not of a move of this map.
     pub(crate) fn follow(&mut self, map: &Map, shards: &ServedShards) {
         self.0.retain(|shard, copying| {

@@ -26,13 +26,15 @@ impl OwnCores {
     /// Stores an entry on its core, now or with the next ones.
     pub(crate) fn store(&mut self, entry: &Entry<'_>) -> Result<(), HandoverError> {
         let core = entry.name.hash.partition_index(self.cores.len());
+        let held_bytes = self.messages[core].0.entry_bytes();
+        // A long item is alone in its message, so that no message is much longer than the longest item.
+        if held_bytes > 0 && held_bytes + entry.bytes().len() > PAGE_BYTES {
+            self.send(core)?;
+        }
         let (message, count) = &mut self.messages[core];
         message.push(entry);
         *count += 1;
-        if message.entry_bytes() < PAGE_BYTES {
-            return Ok(());
-        }
-        self.send(core)
+        Ok(())
     }
 
     /// Stores what has been held back.

@@ -20,7 +20,11 @@ pub(crate) struct State {
     shards: Arc<ServedShards>,
     /// Hand-overs that wait for their turn.
     queue: BTreeMap<ShardId, (MemberId, Epoch)>,
+    /// Owners of which a set is being fetched: of each one at a time.
+    owners: BTreeSet<MemberId>,
     actions: Vec<Action>,
+    /// Whether a hand-over waits until void items are deleted.
+    void_wanted: bool,
     pub(crate) health: RegistryHealth,
     pub(crate) tally: Tally,
     changed_at: Option<Ns>,
@@ -52,7 +56,9 @@ impl State {
             outgoing: Outgoing::default(),
             shards,
             queue: BTreeMap::new(),
+            owners: BTreeSet::new(),
             actions: Vec::new(),
+            void_wanted: false,
             health: RegistryHealth::default(),
             tally: Tally::default(),
             changed_at: None,
@@ -125,6 +131,7 @@ impl State {
             return;
         }
         let waits = !self.contents.is_clean(shard) || self.queue.contains_key(&shard);
+        self.void_wanted |= !self.contents.is_clean(shard);
         if self.contents.is_clean(shard) {
             self.queue.insert(shard, (owner, tenure));
         }
@@ -133,9 +140,23 @@ impl State {
         }
     }
 
-    /// Takes all waiting hand-overs of one owner; their items may be stored from now on.
+    /// Takes the shards whose void items are to be deleted now. While shards leave the member, those that have left wait for the others, unless
+    /// one of them is needed again: a deletion scans all items of the member.
+    pub(crate) fn take_void(&mut self) -> Vec<ShardId> {
+        let is_due = self.outgoing.is_empty() || self.void_wanted || self.contents.has_waiting();
+        if !is_due {
+            return Vec::new();
+        }
+        self.void_wanted = false;
+        self.contents.take_void()
+    }
+
+    /// Takes all waiting hand-overs of an owner that is not busy with earlier ones; their items may be stored from now on, until
+    /// [`end_set`](State::end_set).
     pub(crate) fn take_set(&mut self) -> Option<HandoverSet> {
-        let (owner, _) = self.queue.values().next()?.clone();
+        let mut waiting = self.queue.values();
+        let (owner, _) = waiting.find(|(owner, _)| !self.owners.contains(owner))?.clone();
+        self.owners.insert(owner.clone());
         let mut moves = Vec::new();
         self.queue.retain(|shard, (from, tenure)| {
             let is_taken = *from == owner;
@@ -155,6 +176,11 @@ impl State {
             addresses: addresses.unwrap_or_default(),
             moves,
         })
+    }
+
+    /// Ends a set, after its shards have been [received](State::received) or have [failed](State::failed).
+    pub(crate) fn end_set(&mut self, owner: &MemberId) {
+        self.owners.remove(owner);
     }
 
     /// Items of these shards are arriving. Takes those out whose moves have ended: nothing more of them must be stored.

@@ -5,6 +5,7 @@ use crate::shared::Shared;
 use drover_cluster::ShardId;
 use drover_mem::NativeCpu;
 use drover_memcached::handover::{END, ShardSet, discard_message};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ impl Sweeper {
     pub(crate) fn run(self) {
         let mut state = self.shared.state();
         while state.ends.is_none() {
-            let shards = state.contents.take_void();
+            let shards = state.take_void();
             if shards.is_empty() {
                 state = self.shared.wait(state, WAIT);
                 continue;
@@ -51,11 +52,18 @@ impl Sweeper {
             let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
             return Err(HandoverError::Call(error));
         }
-        let mut set = ShardSet::new(self.shared.shards.shard_count());
-        for shard in shards {
-            set.insert(*shard);
-        }
-        for call in self.shared.connect_own()? {
+        let shard_count = self.shared.shards.shard_count();
+        let mut set = ShardSet::new(shard_count);
+        shards.iter().for_each(|shard| set.insert(*shard));
+        let cores = self.shared.connect_own()?;
+        let partitions = shards
+            .iter()
+            .flat_map(|shard| shard.partitions(shard_count, cores.len()));
+        let concerned: BTreeSet<usize> = partitions.collect();
+        for (call, index) in cores.into_iter().zip(0..) {
+            if !concerned.contains(&index) {
+                continue;
+            }
             let (mut core, mut cursor) = (Connection::new(call), 0);
             while cursor < END {
                 core.allow_flush();

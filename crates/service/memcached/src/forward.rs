@@ -216,7 +216,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         } = Message::of(message)?;
         self.core.connection = connection;
         if self.is_member() {
-            self.count_served();
+            self.count_served(&what);
             if what.is_about_a_key() && !self.admits(hash, is_first_retry) {
                 self.answer_elsewhere(&[message], output);
                 return Some(());

@@ -65,6 +65,18 @@
 //! - there are no slab classes and no crawler: commands about them are answered so that tools work, and change nothing.
 //!   `cache_memlimit` accepts half of `-m` up to all of it, and nothing else with `-M` or a memory file.
 //!
+//! # In a service of several members
+//!
+//! Each member answers for every key: what another one serves is forwarded, what nobody serves now waits up to two seconds.
+//! Then, or if the member is lost while it has the request, the reply is one line that begins with `SERVER_ERROR drover:`; but
+//!
+//! - a request with `noreply` gets none;
+//! - a fetch of several keys has begun its reply, and so has `flush_all`: the connection is closed.
+//!
+//! `flush_all` is about all members. Lists of items and `stats` are about the member that is asked. Over a change of owner, items
+//! keep what they are, but for two marks that an `mg` without `T`, `N` and `R` may set while the shard is copied: that it was fetched, and that one client has
+//! won the right to recache a stale item.
+//!
 //! Source: the protocol as memcached 1.6.18 documents and speaks it *(read in public code)*.
 #![forbid(unsafe_code)]
 

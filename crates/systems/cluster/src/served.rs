@@ -163,6 +163,7 @@ impl ServedShards {
     /// [`note_hash`](ServedShards::note_hash).
     #[cold]
     pub fn note(&self, core: usize, shard: ShardId, key: &[u8]) {
+        debug_assert!(!key.is_empty(), "an item without a key is noted by its hash");
         self.note_key(core, shard, NotedKey::Key(key.into()));
     }
 

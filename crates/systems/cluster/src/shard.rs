@@ -2,6 +2,7 @@
 
 use drover_base::KeyHash;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// Shards of a service, and the most that a map can have: enough to move a few percent of the keys of a large service at a
 /// time. *(our choice)*
@@ -16,6 +17,16 @@ impl ShardId {
     #[inline]
     pub fn of(hash: KeyHash, shard_count: usize) -> ShardId {
         ShardId(hash.partition_index(shard_count) as u16)
+    }
+
+    /// The partitions, of `partition_count`, that have keys of this shard, of `shard_count`: both are ranges of the same bits of a hash.
+    pub fn partitions(self, shard_count: usize, partition_count: usize) -> RangeInclusive<usize> {
+        let start = |shard: usize| (shard << 16).div_ceil(shard_count) as u64;
+        let partition = |bits: u64| {
+            let high = bits << 48;
+            KeyHash { low: 0, high }.partition_index(partition_count)
+        };
+        partition(start(self.index()))..=partition(start(self.index() + 1) - 1)
     }
 
     /// The index, for tables.
@@ -50,5 +61,34 @@ impl Epoch {
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_partitions_of_a_shard_have_its_keys_and_no_others() {
+        for (shard_count, partition_count) in [(SHARD_COUNT, 1), (SHARD_COUNT, 3), (64, 48), (7, 5), (1, 4)] {
+            let mut found = vec![Vec::new(); shard_count];
+            for bits in 0..1u64 << 16 {
+                let high = bits << 48;
+                let hash = KeyHash { low: 0, high };
+                let partition = hash.partition_index(partition_count);
+                let partitions: &mut Vec<usize> = &mut found[ShardId::of(hash, shard_count).index()];
+                if partitions.last() != Some(&partition) {
+                    partitions.push(partition);
+                }
+            }
+            for (partitions, shard) in found.into_iter().zip((0..).map(ShardId)) {
+                let expected = shard.partitions(shard_count, partition_count);
+                assert_eq!(
+                    partitions,
+                    expected.collect::<Vec<_>>(),
+                    "{shard} of {shard_count}"
+                );
+            }
+        }
     }
 }

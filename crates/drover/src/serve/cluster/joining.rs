@@ -42,7 +42,7 @@ pub fn join(
         None => host_name(),
     };
     let mut options = service.options();
-    options.user = user(settings)?;
+    options.user = user(settings)?.or(options.user);
     let registry = EtcdRegistry::open(options).map_err(|error| Failure::new(exit::OS_ERROR, error))?;
     let mut asking = Asking {
         service,
@@ -88,7 +88,7 @@ fn first_settings(settings: &Settings) -> ServiceSettings {
 
 /// The user and password for etcd.
 fn user(settings: &Settings) -> Result<Option<(String, String)>, Failure> {
-    let path = settings.cluster.auth_file.as_ref();
+    let path = settings.cluster.etcd_auth_file.as_ref();
     let user = path
         .map(|path| auth::of_file("--cluster-auth-file", path))
         .transpose()?;

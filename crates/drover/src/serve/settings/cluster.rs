@@ -2,7 +2,7 @@
 
 use super::offered::Feature::Cluster;
 use super::words::{on_loss_of, on_loss_shown};
-use super::{Origin, Setting, flags, optional, optional_of, parsed, path, value};
+use super::{MemorySettings, Origin, Setting, flags, optional, optional_of, parsed, path, value};
 use crate::cluster::{Advertised, ServiceUrl};
 use crate::exit::{self, Failure};
 use drover_base::Ns;
@@ -55,7 +55,7 @@ flags! {
 
     /// File with the user:password as which this member is known to etcd
     #[arg(long = "cluster-auth-file", value_name = "FILE")]
-    auth_file: PathBuf as Option<PathBuf> = path();
+    etcd_auth_file: PathBuf as Option<PathBuf> = path();
 }
 
 impl ClusterSettings {
@@ -85,7 +85,7 @@ impl ClusterSettings {
             ("--member-name", is_said(&self.member_name)),
             ("--on-registry-loss", is_said(&self.on_loss)),
             ("--lease", is_said(&self.lease_s)),
-            ("--cluster-auth-file", is_said(&self.auth_file)),
+            ("--cluster-auth-file", is_said(&self.etcd_auth_file)),
         ];
         match said.iter().find(|(_, is_said)| *is_said) {
             Some((flag, _)) => refuse(format!(
@@ -93,6 +93,18 @@ impl ClusterSettings {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a memory file: what a member held before it was away belongs to others, who may have changed it.
+    pub(super) fn refuse_memory_file(&self, memory: &MemorySettings) -> Result<(), Failure> {
+        let Some((_, path)) = self.service.as_ref().zip(memory.memory_file.as_ref()) else {
+            return Ok(());
+        };
+        let text = format!(
+            "-e {}: a member (--cluster) keeps no memory file: while it is away others serve its keys, and its items are void",
+            path.display()
+        );
+        Err(Failure::new(exit::USAGE, text))
     }
 }
 

@@ -34,6 +34,34 @@ const LINES: &[(&str, &str)] = &[
     ("serve -o ssl_key=k", "-o ssl_key"),
     ("serve -o no_such_option", "no_such_option"),
     ("serve -d", "-d"),
+    ("serve --cluster nowhere", "--cluster nowhere"),
+    ("serve --cluster etcd://127.0.0.1:1/x", "--advertise"),
+    ("serve --advertise 127.0.0.1", "--advertise"),
+    (
+        "serve --cluster etcd://127.0.0.1:1/x --advertise 0.0.0.0",
+        "--advertise 0.0.0.0",
+    ),
+    (
+        "serve --cluster etcd://127.0.0.1:1/x --advertise 127.0.0.1 --lease 1",
+        "--lease 1",
+    ),
+    (
+        "serve --cluster etcd://127.0.0.1:1/x --advertise 127.0.0.1 --on-registry-loss hope",
+        "--on-registry-loss hope",
+    ),
+    (
+        "serve --cluster etcd://127.0.0.1:1/x --advertise 127.0.0.1 -e items",
+        "-e items",
+    ),
+    (
+        "serve --system pilaf --cluster etcd://127.0.0.1:1/x --advertise 127.0.0.1",
+        "--cluster etcd://127.0.0.1:1/x",
+    ),
+    (
+        "cluster status --cluster etcd://127.0.0.1:1/x --timeout-ms 300",
+        "etcd://127.0.0.1:1/x",
+    ),
+    ("cluster drain --cluster etcd://127.0.0.1:1/x", "MEMBER"),
     ("get", "KEY"),
     ("get k --server nonsense", "nonsense"),
     ("get k --server tcp://127.0.0.1:1", "tcp://127.0.0.1:1"),

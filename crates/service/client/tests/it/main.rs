@@ -1,4 +1,5 @@
 //! Integration tests of the waiting clients.
 
 mod calls;
+mod members;
 mod systems;

@@ -1,11 +1,12 @@
 //! Three members agree over etcd on who owns what, and one of them dies.
 
-use crate::etcd::{Etcd, TTL};
+use crate::etcd::{TTL, open_registry};
 use drover_base::Ns;
 use drover_cluster::{
     Action, Advert, Agent, AgentOptions, Decision, Epoch, HandoverReply, HandoverTimes, LeaseTerms, Routed,
 };
 use drover_cluster_etcd::EtcdRegistry;
+use drover_testkit::etcd::Etcd;
 use std::time::Instant;
 
 /// Enough for each to have some.
@@ -33,7 +34,7 @@ impl Host {
             shard_count: SHARD_COUNT,
             instance: drover_testkit::seeds::fresh_seed(),
         });
-        let registry = etcd.registry("cache");
+        let registry = open_registry(&etcd, "cache");
         Host { agent, registry }
     }
 

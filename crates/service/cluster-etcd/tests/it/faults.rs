@@ -1,15 +1,16 @@
 //! etcd is away, restarted, compacted, replaced by another one.
 
-use crate::etcd::{Etcd, ask, register, until_answered, until_seen};
+use crate::etcd::{ask, open_registry, register, until_answered, until_seen};
 use drover_base::Ns;
 use drover_cluster::{Registry, RegistryEvent, RegistryReply, RegistryRequest};
 use drover_cluster_etcd::{EtcdOptions, EtcdRegistry, OpenError};
+use drover_testkit::etcd::Etcd;
 use std::time::Duration;
 
 #[test]
 fn requests_fail_while_etcd_is_away_and_registrations_outlive_its_restart() {
     let Some(mut etcd) = Etcd::start() else { return };
-    let (mut member, mut watcher) = (etcd.registry("cache"), etcd.registry("cache"));
+    let (mut member, mut watcher) = (open_registry(&etcd, "cache"), open_registry(&etcd, "cache"));
     let id = register(&mut member, "a", 1);
     until_seen(&mut watcher, &["a"]);
     etcd.kill();
@@ -29,7 +30,7 @@ fn requests_fail_while_etcd_is_away_and_registrations_outlive_its_restart() {
 #[test]
 fn a_compacted_etcd_still_reports_changes() {
     let Some(mut etcd) = Etcd::start() else { return };
-    let (mut member, mut watcher) = (etcd.registry("cache"), etcd.registry("cache"));
+    let (mut member, mut watcher) = (open_registry(&etcd, "cache"), open_registry(&etcd, "cache"));
     let id = register(&mut member, "a", 1);
     until_seen(&mut watcher, &["a"]);
     // What happens while the watcher is cut off is compacted away before it is back.
@@ -56,11 +57,11 @@ fn a_compacted_etcd_still_reports_changes() {
 #[test]
 fn another_etcd_at_the_same_address_is_not_believed() {
     let Some(mut etcd) = Etcd::start() else { return };
-    let mut registry = etcd.registry("cache");
+    let mut registry = open_registry(&etcd, "cache");
     let id = register(&mut registry, "a", 1);
     etcd.replace();
     // A fresh client finds it ready.
-    drop(etcd.registry("cache"));
+    drop(open_registry(&etcd, "cache"));
     for _ in 0..3 {
         assert_eq!(ask(&mut registry, RegistryRequest::Look), None);
     }

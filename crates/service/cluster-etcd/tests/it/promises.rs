@@ -1,15 +1,16 @@
 //! What is promised of every registry holds of etcd.
 
-use crate::etcd::{Etcd, ask, register, registration, until_seen};
+use crate::etcd::{ask, open_registry, register, registration, until_seen};
 use drover_cluster::{Draft, Map, MemberId, RegistryReply, RegistryRequest, Standing, Transaction};
 use drover_cluster_etcd::EtcdRegistry;
+use drover_testkit::etcd::Etcd;
 use std::sync::Arc;
 
 #[test]
 fn a_name_has_one_member_at_a_time_and_each_life_is_another() {
     let Some(etcd) = Etcd::start() else { return };
-    let (mut one, mut other) = (etcd.registry("cache"), etcd.registry("cache"));
-    let mut watcher = etcd.registry("cache");
+    let (mut one, mut other) = (open_registry(&etcd, "cache"), open_registry(&etcd, "cache"));
+    let mut watcher = open_registry(&etcd, "cache");
     let first = register(&mut one, "a", 1);
     assert_eq!(register(&mut one, "a", 1), first, "the same process asks again");
     assert_eq!(
@@ -67,7 +68,7 @@ fn changed(map: &Map, registry: &mut EtcdRegistry) -> Arc<Map> {
 #[test]
 fn a_transaction_takes_effect_once_and_only_if_its_conditions_hold() {
     let Some(etcd) = Etcd::start() else { return };
-    let mut registry = etcd.registry("cache");
+    let mut registry = open_registry(&etcd, "cache");
     let a = register(&mut registry, "a", 1);
     let stranger = MemberId {
         name: "b".into(),
@@ -99,7 +100,7 @@ fn a_transaction_takes_effect_once_and_only_if_its_conditions_hold() {
         panic!("no view");
     };
     assert_eq!(view.map, Some(second));
-    let mut elsewhere = etcd.registry("another");
+    let mut elsewhere = open_registry(&etcd, "another");
     let Some(RegistryReply::View(view)) = ask(&mut elsewhere, RegistryRequest::Look) else {
         panic!("no view");
     };

@@ -1,9 +1,10 @@
 //! The settings of a service: the first member chooses them, all others have what it chose.
 
-use crate::etcd::Etcd;
+use crate::etcd::open_registry;
 use drover_base::{HashKind, HashSeed};
 use drover_cluster::{SECRET_BYTES, ServiceSettings};
 use drover_cluster_etcd::{EtcdOptions, EtcdRegistry};
+use drover_testkit::etcd::Etcd;
 use std::sync::Barrier;
 
 fn settings(of: u8) -> ServiceSettings {
@@ -16,12 +17,12 @@ fn settings(of: u8) -> ServiceSettings {
 #[test]
 fn a_service_without_members_has_no_settings_and_the_first_ones_stay() {
     let Some(etcd) = Etcd::start() else { return };
-    let (mut one, mut other) = (etcd.registry("cache"), etcd.registry("cache"));
+    let (mut one, mut other) = (open_registry(&etcd, "cache"), open_registry(&etcd, "cache"));
     assert_eq!(one.settings(None), Ok(None));
     assert_eq!(one.settings(Some(settings(1))), Ok(Some(settings(1))));
     assert_eq!(other.settings(Some(settings(2))), Ok(Some(settings(1))));
     assert_eq!(other.settings(None), Ok(Some(settings(1))));
-    assert_eq!(etcd.registry("another").settings(None), Ok(None));
+    assert_eq!(open_registry(&etcd, "another").settings(None), Ok(None));
 }
 
 #[test]
@@ -32,7 +33,7 @@ fn members_that_come_at_the_same_time_agree() {
         let member = |of| {
             let (etcd, together) = (&etcd, &together);
             scope.spawn(move || {
-                let mut registry = etcd.registry("cache");
+                let mut registry = open_registry(&etcd, "cache");
                 together.wait();
                 registry.settings(Some(settings(of))).expect("etcd answers")
             })

@@ -41,7 +41,8 @@ pub type FindPeer = Box<dyn FnMut(u16) -> Option<PeerAddr> + Send>;
 pub enum SendRefused {
     /// The link holds as much as it may: try again when it [has space](Links::has_space_again).
     Full,
-    /// There is no link, and the last attempt to make one failed a moment ago.
+    /// There is no link, and the last attempt to make one failed a moment ago; or the message is longer than
+    /// [`message_bytes_max`](LinksOptions::message_bytes_max).
     Down,
 }
 
@@ -208,8 +209,7 @@ impl Links {
     /// [`SendRefused`]; nothing was queued.
     ///
     /// # Panics
-    /// If no [`route`](Links::route) has this number, or the message is longer than
-    /// [`message_bytes_max`](LinksOptions::message_bytes_max).
+    /// If no [`route`](Links::route) has this number.
     #[inline]
     pub fn send(
         &mut self,
@@ -219,10 +219,10 @@ impl Links {
     ) -> Result<(), SendRefused> {
         let link = &mut self.outgoing[route];
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
-        assert!(
-            bytes <= self.options.message_bytes_max,
-            "a message of {bytes} bytes"
-        );
+        if bytes > self.options.message_bytes_max {
+            // The peer would close the link, and with it lose the messages of others.
+            return Err(SendRefused::Down);
+        }
         if let State::Closed { retry_at } = link.state {
             if self.round.now < retry_at {
                 return Err(SendRefused::Down);
@@ -280,7 +280,7 @@ impl Links {
                 };
                 let written = link.write(self.round.now);
                 if link.has_turn(&self.options) {
-                    self.turns.push_back(token);
+                    enqueue(&mut self.turns, token, &mut link.is_queued);
                 }
                 written
             }
@@ -330,5 +330,12 @@ impl Links {
     /// The slot of an incoming link with this token.
     fn incoming_slot(&self, token: u64) -> Option<usize> {
         (token & INCOMING != 0).then_some((token & !INCOMING) as usize)
+    }
+}
+
+/// Gives a link a turn, unless it has one.
+fn enqueue(turns: &mut VecDeque<u64>, token: u64, is_queued: &mut bool) {
+    if !std::mem::replace(is_queued, true) {
+        turns.push_back(token);
     }
 }

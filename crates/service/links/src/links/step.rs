@@ -1,6 +1,6 @@
 //! What a step of [`Links`] does.
 
-use super::{BELL, Failed, INCOMING, Links};
+use super::{BELL, Failed, INCOMING, Links, enqueue};
 use crate::dialing::DialFailure;
 use crate::handler::{LinkHandler, Source};
 use crate::incoming::Incoming;
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 
 impl Links {
     /// Handles what has arrived, at most one read of each link, and closes links that have failed. Returns `Busy` if it did
-    /// something or has more to do. Messages sent before count from `now`.
+    /// something or has more to do. `now` is also the time of all that follows until the next step.
     pub fn step<H: LinkHandler>(&mut self, handler: &mut H, now: Ns) -> Progress {
         self.round.now = now;
         let mut busy = !self.failed.is_empty();
@@ -52,7 +52,7 @@ impl Links {
         if let Some(slot) = self.incoming_slot(event.token) {
             if let Some(link) = &mut self.incoming[slot] {
                 link.notice(event);
-                self.turns.push_back(event.token);
+                enqueue(&mut self.turns, event.token, &mut link.is_queued);
                 if event.writable && !link.queue.is_empty() {
                     self.dirty.push(event.token);
                 }
@@ -64,7 +64,7 @@ impl Links {
             return self.advance(event, handler);
         }
         link.notice(event);
-        self.turns.push_back(event.token);
+        enqueue(&mut self.turns, event.token, &mut link.is_queued);
         if event.writable && !link.queue.is_empty() {
             self.dirty.push(event.token);
         }
@@ -105,6 +105,9 @@ impl Links {
                 if let State::Dialing(dialing) = state {
                     link.opened(dialing.into_socket(), self.round.now);
                 }
+                // The event may also show what came behind the verdict: the end.
+                link.notice(event);
+                enqueue(&mut self.turns, event.token, &mut link.is_queued);
                 tracing::debug!("linked to core {} of member {}", link.core, link.name);
                 self.round.counters.outgoing += 1;
                 self.dirty.push(event.token);
@@ -115,35 +118,45 @@ impl Links {
 
     /// A link reads once.
     fn turn<H: LinkHandler>(&mut self, token: u64, handler: &mut H) {
-        let (round, options) = (&mut self.round, &self.options);
-        round.serving = Some(token);
-        let done = if token & INCOMING != 0 {
-            let Some(link) = &mut self.incoming[(token & !INCOMING) as usize] else {
-                return;
-            };
-            let clean = link.queue.is_empty();
-            let served = link.turn(handler, &mut round.buffer, &mut round.reply, options);
-            if !link.queue.is_empty() && clean {
-                self.dirty.push(token);
-            }
-            served.map(|served| {
-                round.counters.served += served;
-                link.has_turn(options)
-            })
-        } else {
-            let link = &mut self.outgoing[token as usize];
-            let read = link.read(handler, &mut round.buffer, options, round.now);
-            read.map(|(bytes, more)| {
-                round.counters.reply_bytes += bytes as u64;
-                more
-            })
+        self.round.serving = Some(token);
+        let done = match self.incoming_slot(token) {
+            Some(slot) => self.serve(slot, handler),
+            None => self.take_replies(token as usize, handler),
         };
-        round.serving = None;
-        match done {
-            Ok(false) => {}
-            Ok(true) => self.turns.push_back(token),
-            Err(failure) => self.close(token, Failed::Link(failure), handler),
+        self.round.serving = None;
+        if let Err(failure) = done {
+            self.close(token, Failed::Link(failure), handler);
         }
+    }
+
+    fn serve<H: LinkHandler>(&mut self, slot: usize, handler: &mut H) -> Result<(), LinkFailure> {
+        // It may have been closed since it was given a turn.
+        let Some(link) = &mut self.incoming[slot] else {
+            return Ok(());
+        };
+        let (round, token) = (&mut self.round, INCOMING | slot as u64);
+        link.is_queued = false;
+        let had_replies = !link.queue.is_empty();
+        let served = link.turn(handler, &mut round.buffer, &mut round.reply, &self.options);
+        if !link.queue.is_empty() && !had_replies {
+            self.dirty.push(token);
+        }
+        round.counters.served += served?;
+        if link.has_turn(&self.options) {
+            enqueue(&mut self.turns, token, &mut link.is_queued);
+        }
+        Ok(())
+    }
+
+    fn take_replies<H: LinkHandler>(&mut self, route: usize, handler: &mut H) -> Result<(), LinkFailure> {
+        let (link, round) = (&mut self.outgoing[route], &mut self.round);
+        link.is_queued = false;
+        let (bytes, more) = link.read(handler, &mut round.buffer, &self.options, round.now)?;
+        round.counters.reply_bytes += bytes as u64;
+        if more {
+            enqueue(&mut self.turns, route as u64, &mut link.is_queued);
+        }
+        Ok(())
     }
 
     /// Looks at the times of all links.
@@ -162,7 +175,7 @@ impl Links {
                 self.dirty.push(route as u64);
             }
         }
-        for (slot, link) in self.incoming.iter().enumerate() {
+        for (slot, link) in self.incoming.iter_mut().enumerate() {
             let Some(link) = link else { continue };
             any = true;
             if let Err(failure) = link.tick(options, now) {
@@ -241,7 +254,7 @@ fn log_end(link: &std::fmt::Arguments<'_>, failed: &Failed) {
     match failed {
         Failed::Link(LinkFailure::Left) => tracing::debug!("the link {link} was closed: {failed}"),
         Failed::Link(LinkFailure::System(error)) if error.kind() == ErrorKind::UnexpectedEof => {
-            tracing::info!("the link {link} has ended: {failed}");
+            tracing::debug!("the link {link} has ended: {failed}");
         }
         _ => tracing::warn!("the link {link} was lost: {failed}"),
     }

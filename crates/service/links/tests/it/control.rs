@@ -1,8 +1,13 @@
 //! Calls of control threads: to a control thread, and to cores.
 
-use crate::bed::{Bed, identity};
+use crate::bed::{Bed, Events, identity};
 use drover_base::Ns;
-use drover_links::{AcceptorOptions, CallError, ControlLink, LinkCaller, LinkTarget};
+use drover_links::{
+    AcceptorOptions, CallError, ControlLink, LinkAcceptor, LinkCaller, LinkTarget, Links, LinksOptions,
+    PeerAddr,
+};
+use std::net::TcpListener;
+use std::sync::Arc;
 
 const TIMEOUT: Ns = Ns::from_s(20);
 
@@ -60,4 +65,35 @@ fn a_core_is_called() {
     });
     bed.until("the end of the calls", |bed| bed.events(0).closed.len() == 1);
     assert_eq!(calling.join().expect("no panic"), (b"re abc".to_vec(), 5_000_000));
+}
+
+#[test]
+fn calls_reach_the_core_that_they_are_meant_for() {
+    let identity_of_0 = Arc::new(identity(0));
+    let links = |_| {
+        let nobody = Box::new(|_| None);
+        Links::new(identity_of_0.clone(), LinksOptions::default(), nobody).expect("descriptors")
+    };
+    let mut cores: Vec<Links> = (0..3).map(links).collect();
+    let inboxes = cores.iter().map(Links::inbox).collect();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let options = AcceptorOptions::default();
+    let acceptor = LinkAcceptor::start(listener, identity_of_0.clone(), inboxes, |_| {}, options);
+    let acceptor = acceptor.expect("a thread");
+    let peer = PeerAddr {
+        name: "m0".into(),
+        addr: acceptor.addr(),
+    };
+    for core in 0..3 {
+        let caller = LinkCaller::connect(&identity(1), &peer, LinkTarget::Core(core), TIMEOUT);
+        let mut caller = caller.expect("it is let in");
+        let calling = std::thread::spawn(move || caller.call(b"a", TIMEOUT).map(<[u8]>::to_vec));
+        let (links, mut events) = (&mut cores[usize::from(core)], Events::default());
+        while !calling.is_finished() {
+            links.step(&mut events, Ns::from_s(1));
+            let _ = links.flush();
+        }
+        assert_eq!(calling.join().expect("no panic").expect("a reply"), b"re a");
+        assert_eq!(events.served.len(), 1);
+    }
 }

@@ -25,6 +25,34 @@ fn a_member_that_stops_loses_what_was_sent_and_gives_back_the_rest() {
 }
 
 #[test]
+fn a_message_that_is_partly_written_comes_back_whole() {
+    let mut bed = Bed::new(2);
+    bed.link(0, 1);
+    bed.node(1).is_stopped = true;
+    // One after the other, until the system's buffers are full: of the last message they have taken a part.
+    let message = |number: u64| vec![number as u8; 1_500_000 + number as usize];
+    let (mut number, mut written) = (0, 0_u64);
+    let counted = |bed: &mut Bed| bed.node(0).links.counters().written_bytes;
+    loop {
+        bed.send(0, 1, number, &message(number));
+        written += 4 + message(number).len() as u64;
+        bed.round();
+        if counted(&mut bed) < written + 9 {
+            break;
+        }
+        number += 1;
+    }
+    bed.nodes[1] = None;
+    let ends = bed.ends(0, number as usize + 1);
+    let (last, lost) = ends.split_last().expect("there is one");
+    assert!(lost.iter().map(|end| &end.1).all(|end| *end == End::Lost));
+    assert!(
+        last == &(number, End::Unsent(message(number))),
+        "message {number}"
+    );
+}
+
+#[test]
 fn messages_to_a_member_that_is_not_there_come_back() {
     let mut bed = Bed::new(2);
     bed.nodes[1] = None;

@@ -3,6 +3,7 @@
 use crate::bed::{Bed, End, identity};
 use drover_base::{Ns, Rng};
 use drover_links::{AcceptorOptions, CallError, LinkCaller, LinkTarget, MemberIdentity, PeerAddr, Refusal};
+use drover_links::{LinksOptions, SendRefused};
 use drover_testkit::seeds::Seeds;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -102,6 +103,23 @@ fn random_bytes_instead_of_a_handshake_end_their_connection() {
         assert!(rest.len() <= 65);
     });
     bed.link(0, 1);
+}
+
+#[test]
+fn a_reply_that_is_too_long_ends_its_link() {
+    let options = LinksOptions {
+        reply_bytes_max: 1000,
+        message_bytes_max: 100,
+        ..LinksOptions::default()
+    };
+    let mut bed = Bed::with(2, options);
+    bed.link(0, 1);
+    bed.send(0, 1, 1, b"big 1000");
+    bed.send(0, 1, 2, b"big 1001");
+    let ends = bed.ends(0, 2);
+    assert_eq!(ends[1], (2, End::Lost));
+    bed.link(0, 1);
+    assert_eq!(bed.try_send(0, 1, 3, &[0; 101]), Err(SendRefused::Down));
 }
 
 #[test]

@@ -1,24 +1,35 @@
 //! Planned changes under load lose nothing: members join, are drained and leave.
 
-use crate::bed::core::{Answer, Found, Op, SEED};
+use crate::bed::core::{Found, SEED};
 use crate::bed::fresh_seed;
-use crate::bed::load::{Client, Load, key};
+use crate::bed::load::{Client, Load, key, put_all};
 use crate::bed::service::{LONG, SHARDS, Service};
 use drover_cluster::{Map, ShardId};
 use drover_testkit::linear::Model;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// Keys that nobody changes, with numbers after those of the load.
 const KEPT: std::ops::Range<u64> = 1_000..3_000;
 
 #[test]
 fn join_drain_and_leave_under_load_lose_nothing() {
-    let seed = fresh_seed();
+    changes_lose_nothing(Service::new(LONG, None));
+}
+
+#[test]
+fn nor_do_they_over_links() {
     let mut service = Service::new(LONG, None);
+    service.is_linked = true;
+    changes_lose_nothing(service);
+}
+
+fn changes_lose_nothing(mut service: Service) {
+    let seed = fresh_seed();
     service.join("a", 2);
     service.settle(&["a"]);
     let mut client = Client::new(service.network.clone());
-    let kept = put_all(&mut client);
+    let kept = put_all(&mut client, KEPT);
     let load = Load::start(&service.network, 3, 40, seed);
 
     service.join("b", 1);
@@ -40,28 +51,11 @@ fn join_drain_and_leave_under_load_lose_nothing() {
     service.settle(&["a", "b", "c"]);
     check_all(&mut client, &kept);
 
-    let history = load.finish();
-    println!("{} operations", history.len());
-    history.check(Model::Register).expect("nothing is lost");
+    load.finish().check(Model::Register).expect("nothing is lost");
     for name in ["a", "b", "c"] {
         let tally = service.status(name).tally;
         assert_eq!((tally.lost_shards, tally.failed_handovers), (0, 0), "{name}");
     }
-}
-
-/// Stores the keys that nobody changes; returns what a client then sees of them.
-fn put_all(client: &mut Client) -> BTreeMap<u64, Found> {
-    let mut kept = BTreeMap::new();
-    for number in KEPT {
-        let op = Op::Put {
-            value: number,
-            flags: number as u32 * 3,
-            ttl_s: (number % 2) as u32 * 10_000,
-        };
-        assert_eq!(client.ask(&key(number), &op, &|| false), Some(Answer::Stored));
-        kept.insert(number, client.get(&key(number)).expect("just stored"));
-    }
-    kept
 }
 
 fn check_all(client: &mut Client, kept: &BTreeMap<u64, Found>) {
@@ -79,4 +73,28 @@ fn share_of_moved_keys(before: &Map, after: &Map) -> f64 {
         .filter(|number| owner(before, *number) != owner(after, *number))
         .count();
     moved as f64 / (KEPT.end - KEPT.start) as f64
+}
+
+#[test]
+fn a_flush_during_a_copy_is_not_undone() {
+    let mut service = Service::new(LONG, None);
+    service.join("a", 2);
+    service.settle(&["a"]);
+    let mut client = Client::new(service.network.clone());
+    put_all(&mut client, KEPT);
+    service.network.is_slow.store(true, Ordering::Relaxed);
+    service.join("b", 2);
+    service.until("some items have been copied", || {
+        service.status("b").tally.copied_items > 0
+    });
+    // As the core of a client does with `flush_all`: one member after the other, the next owner first.
+    service.flush("b");
+    service.flush("a");
+    service.network.is_slow.store(false, Ordering::Relaxed);
+    service.settle(&["a", "b"]);
+    for number in KEPT {
+        assert_eq!(client.get(&key(number)), None, "key {number}");
+    }
+    let status = service.status("b");
+    assert!(status.last_error.contains("flushed"), "{status:?}");
 }

@@ -3,4 +3,5 @@
 mod bed;
 mod changes;
 mod losses;
+mod measure;
 mod mutants;

@@ -15,7 +15,7 @@
 //! | | 8 | CAS number | if it has extras |
 //! | | | value | |
 //!
-//! Times are relative, since each member counts from its own start.
+//! Times are relative, since each member counts from its own start; so an expiry is up to a second off after a hand-over.
 
 use drover_base::KeyHash;
 use drover_store::{CopiedExtras, CopiedFields, ExtraPut, ItemRef, KEY_BYTES_MAX, Key};

@@ -7,8 +7,8 @@ use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{ExtraOutcome, ExtraPut, ItemRef, KEY_BYTES_MAX, Mark, Sharing};
 
-/// Buckets that one message reads: some ten microseconds if they are empty.
-const BUCKETS: u64 = 1024;
+/// Buckets that one message reads: some microseconds if they are empty, a hundred or two if they are full of items.
+const BUCKETS: u64 = 256;
 /// Buckets between two looks at how much there is already.
 const STRIDE_BUCKETS: u64 = 8;
 

@@ -2,7 +2,7 @@
 
 use super::{FIRST_RETRY, MemberCore, Source};
 use crate::Executor;
-use crate::forward::HEAD_BYTES;
+use crate::forward::{HEAD_BYTES, What};
 use drover_base::{Cpu, KeyHash};
 use drover_cluster::Verdict;
 use drover_net::Output;
@@ -65,11 +65,12 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         }
     }
 
-    /// Counts a message of another member.
+    /// Counts a message of another member, unless it is part of a hand-over.
     #[inline]
-    pub(crate) fn count_served(&self) {
+    pub(crate) fn count_served(&self, what: &What<'_>) {
         if let Some(member) = &self.core.member
             && matches!(member.source, Source::Link(_))
+            && !matches!(what, What::Handover(..))
         {
             member.counters.served.add_one();
         }

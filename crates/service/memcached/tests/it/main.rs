@@ -2,6 +2,7 @@
 
 mod bed;
 mod cores;
+mod handover;
 mod history;
 mod limits;
 mod login;

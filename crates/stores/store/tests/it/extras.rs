@@ -4,8 +4,8 @@
 use crate::common::{FIFO, S3_FIFO, hash_at, partition};
 use drover_mem::NativeCpu;
 use drover_store::{
-    Condition, EXTRAS_BYTES, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode, NewCas, Partition,
-    PutOutcome, TERMS_BYTES, item_bytes,
+    Condition, CopiedExtras, CopiedFields, EXTRAS_BYTES, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key,
+    Mark, Mode, NewCas, Partition, PutOutcome, TERMS_BYTES, item_bytes,
 };
 
 /// One key of a partition with space for some items of a kilobyte.
@@ -490,4 +490,31 @@ fn a_store_without_room_for_extras_leaves_the_item_as_it_was() {
     assert!(one.partition.set_expiry(&one.cpu, key(), 90, 5));
     one.classic_set(&[3; 4000], 8);
     assert_eq!((one.item().flags(), one.item().to_value()), (8, vec![3; 4000]));
+}
+
+#[test]
+fn a_copy_keeps_version_and_extras_and_later_updates_go_on_above() {
+    for mode in [FIFO, S3_FIFO, Mode::Lru, Mode::Store] {
+        let mut one = One::new(mode);
+        let extras = CopiedExtras {
+            cas: 1 << 40,
+            accessed_s: 3,
+            fetched: true,
+            stale: true,
+            won: false,
+        };
+        for extras in [None, Some(extras)] {
+            let fields = CopiedFields { version: 77, extras };
+            one.put(ExtraPut {
+                value: &[b"value"],
+                copied: Some(fields),
+                ..Default::default()
+            });
+            assert_eq!(CopiedFields::of(&one.item()), fields, "{mode:?}");
+        }
+        one.partition.raise_version(100);
+        one.partition.raise_version(50);
+        assert_eq!(one.partition.last_version(), 100);
+        assert_eq!(one.native_put(b"next"), 101, "{mode:?}");
+    }
 }

@@ -6,16 +6,36 @@
 //! [`begin_round`](drover_cluster::ServedShards::begin_round) says.
 //!
 //! A retransmission is asked about if it is executed again, as a GET is. An update that was executed is answered with its result,
-//! whoever serves the key by now. Clients keep the order of their own operations on a key: a refused one is over, and they send
+//! even if another member serves the key by now. Clients keep the order of their own operations on a key: a refused one is over, and they send
 //! another only after it.
 
 use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::layout::{Commit, SlotOp, Status};
 use drover_base::Cpu;
-use drover_cluster::Verdict;
+use drover_cluster::{ServedShards, Verdict};
 use drover_slots::server::Act;
-use drover_verbs::Provider;
+use drover_verbs::{Provider, Waker};
+use std::sync::Arc;
+
+/// What the worker of a member asks.
+pub(super) struct Membership {
+    served: Arc<ServedShards>,
+    core: usize,
+}
+
+impl Membership {
+    /// Of the worker of this core, which `waker` wakes.
+    pub(super) fn new(served: Arc<ServedShards>, core: usize, waker: Waker) -> Membership {
+        served.set_waker(core, Box::new(move || waker.wake()));
+        Membership { served, core }
+    }
+
+    /// Notes that the worker begins a step.
+    pub(super) fn begin_round(&self) {
+        self.served.begin_round(self.core);
+    }
+}
 
 /// Whether an operation may change an item.
 fn is_update(op: SlotOp) -> bool {
@@ -27,14 +47,16 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// others may change in shards that are being copied. Nothing to do without other members.
     #[inline(always)]
     pub(super) fn refuse_unserved(&mut self, cpu: &P::Cpu, at: usize) {
-        if self.served.is_some() {
+        if self.membership.is_some() {
             self.ask_verdicts(cpu, at);
         }
     }
 
     #[inline(never)]
     fn ask_verdicts(&mut self, cpu: &P::Cpu, at: usize) {
-        let Some(served) = &self.served else { return };
+        let Some(Membership { served, core }) = &self.membership else {
+            return;
+        };
         let now = cpu.refresh();
         for request in self.intakes[at].requests.all_mut() {
             let op = match request.about.act() {
@@ -49,7 +71,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             }
             match served.verdict(request.hash(), now) {
                 Verdict::Serve => {}
-                Verdict::ServeNoted(shard) if is_update(op) => served.note(self.index, shard, request.key()),
+                Verdict::ServeNoted(shard) if is_update(op) => served.note(*core, shard, request.key()),
                 Verdict::ServeNoted(_) => {}
                 Verdict::Peer(_) | Verdict::Nowhere => {
                     self.counters.refused.elsewhere += 1;
@@ -61,6 +83,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 
     /// Epoch of the map that the member knows; 0 without other members.
     pub(super) fn epoch(&self) -> u64 {
-        self.served.as_ref().map_or(0, |served| served.epoch().0)
+        self.membership
+            .as_ref()
+            .map_or(0, |membership| membership.served.epoch().0)
     }
 }

@@ -9,13 +9,13 @@ use super::mail::{Command, Event, SenderExport};
 use super::options::{ServeMode, ServerOptions};
 use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
+use super::served::Membership;
 use super::setup::Setup;
 use super::stats::Counters;
 use super::sweep::{Around, Sweeper};
 use super::variant::{Mistake, Standard, Variant};
 use crate::costs::STEP;
 use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_cluster::ServedShards;
 use drover_kv::{StartError, WorkerStats};
 use drover_mem::{AllocError, pause};
 use drover_rt::{Mailbox, Mailer, Rounds, RunStats, unbounded_mailbox};
@@ -23,7 +23,6 @@ use drover_slots::server::{Clock, Share, SlotState};
 use drover_store::Partition;
 use drover_verbs::{Bell, Context, Device, Provider, Qpn, QueuePair};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Handle to a worker, for other threads.
 #[derive(Clone, Debug)]
@@ -48,9 +47,9 @@ pub struct Worker<P: Provider, V: Variant = Standard> {
     ctx: Rc<P::Context>,
     options: Rc<ServerOptions>,
     pub(super) variant: V,
-    pub(super) index: usize,
-    /// As in [`RequestRules::served`](super::RequestRules::served).
-    pub(super) served: Option<Arc<ServedShards>>,
+    index: usize,
+    /// What it may serve, as part of a member of a service of several; `None`: everything.
+    pub(super) membership: Option<Membership>,
     pub(super) clock: Clock,
     pub(super) clients: Clients,
     /// Finds requests in their slots.
@@ -127,13 +126,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let intake = |number| Intake::new(if number < intake_count { limit } else { 0 }, share, variant);
         let (mailer, mail) = unbounded_mailbox(ctx.waker());
         let served = options.requests.served.clone();
-        if let Some(served) = &served {
-            let waker = ctx.waker();
-            served.set_waker(index, Box::new(move || waker.wake()));
-        }
+        let membership = served.map(|served| Membership::new(served, index, ctx.waker()));
         Ok(Worker {
             index,
-            served,
+            membership,
             clock: Clock::new(setup.started, options.clock.start_s),
             partition,
             clients: Clients::new(),
@@ -402,8 +398,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     ) -> Progress {
         cpu.charge(STEP.cost, 1);
         self.clock.set(cpu.now());
-        if let Some(served) = &self.served {
-            served.begin_round(self.index);
+        if let Some(membership) = &self.membership {
+            membership.begin_round();
         }
         // What is found must be answered in this very step.
         if !self.replies.has_space(cpu, &mut self.counters) {

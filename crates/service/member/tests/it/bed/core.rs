@@ -1,11 +1,12 @@
 //! A core of a member: a thread with a partition, which executes what its inbox brings.
 
 use super::Flaw;
-use drover_base::{Cpu, HashSeed, KeyHash};
+use drover_base::{Cpu, HashSeed, KeyHash, Ns};
 use drover_cluster::{ServedShards, Verdict};
+use drover_links::{LinkHandler, LinkInbox, LinkReply, Links, LinksOptions, MemberIdentity, Source};
 use drover_mem::{NativeCpu, PageWish};
 use drover_memcached::{Core, Executor, NoHooks, Server, Settings, SingleCore};
-use drover_net::Output;
+use drover_net::{Output, PendingReply};
 use drover_store::{ExtraPut, Hint, Key, Mode, Partition, PartitionOptions};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -16,7 +17,8 @@ use std::time::Duration;
 
 /// Seed of the service's hash.
 pub const SEED: HashSeed = HashSeed::new(1, 2);
-const BUCKETS: usize = 1 << 12;
+/// Bytes of items per bucket, which has space for eight.
+const BUCKET_SHARE: usize = 1 << 10;
 /// Longest time between two rounds.
 const ROUND: Duration = Duration::from_micros(200);
 /// Requests that are decided about together before any is executed, as a real core does.
@@ -62,7 +64,11 @@ pub struct TestCore {
     pub index: usize,
     pub shards: Arc<ServedShards>,
     pub flaw: Option<Flaw>,
+    /// Memory for items.
+    pub log_bytes: usize,
     pub inbox: Receiver<Job>,
+    /// With links: as which member, and who wants their inbox.
+    pub linked: Option<(Arc<MemberIdentity>, Sender<LinkInbox>)>,
     pub stop: Arc<AtomicBool>,
 }
 
@@ -70,21 +76,41 @@ impl TestCore {
     pub fn run(self) {
         let options = PartitionOptions {
             mode: Mode::Store,
-            log_bytes: 8 << 20,
-            bucket_count: BUCKETS,
+            log_bytes: self.log_bytes,
+            bucket_count: self.log_bytes / BUCKET_SHARE,
             pages: PageWish::Small,
             ..PartitionOptions::default()
         };
         let mut partition: Partition = Partition::create(&options).expect("memory");
         let (cpu, mut core) = (NativeCpu::new(1), Core::default());
         let settings = Settings {
-            bucket_count: BUCKETS as u64,
+            bucket_count: (self.log_bytes / BUCKET_SHARE) as u64,
             ..Settings::default()
         };
         let server = Server::new(SEED.hasher(), 1_700_000_000, 1, settings, Box::new(NoHooks));
         let mut waiting = VecDeque::new();
+        let mut links = self.linked.as_ref().map(|(identity, wanted)| {
+            let links = Links::new(identity.clone(), LinksOptions::default(), Box::new(|_| None));
+            let links = links.expect("descriptors");
+            wanted.send(links.inbox()).expect("it is waited for");
+            links
+        });
         while !self.stop.load(Ordering::Relaxed) {
             self.shards.begin_round(self.index);
+            if let Some(links) = &mut links {
+                let now = cpu.refresh();
+                let mut executor = Executor {
+                    partition: &mut partition,
+                    cpu: &cpu,
+                    now_s: second(now),
+                    core: &mut core,
+                    server: &server,
+                    router: &mut SingleCore,
+                };
+                links.step(&mut Handler(&mut executor), now);
+                // This core does not sleep long anyway.
+                let _ = links.flush();
+            }
             if waiting.is_empty() {
                 match self.inbox.recv_timeout(ROUND) {
                     Ok(job) => waiting.push_back(job),
@@ -97,7 +123,7 @@ impl TestCore {
             let mut executor = Executor {
                 partition: &mut partition,
                 cpu: &cpu,
-                now_s: 1 + (now.0 / 1_000_000_000) as u32,
+                now_s: second(now),
                 core: &mut core,
                 server: &server,
                 router: &mut SingleCore,
@@ -128,7 +154,7 @@ impl TestCore {
         }
     }
 
-    fn decide(&self, job: &Job, now: drover_base::Ns) -> Verdict {
+    fn decide(&self, job: &Job, now: Ns) -> Verdict {
         let Job::Request { key, op, .. } = job else {
             return Verdict::Serve;
         };
@@ -159,6 +185,31 @@ impl TestCore {
             }
         }
     }
+}
+
+/// Executes what comes over links.
+struct Handler<'h, 'd>(&'h mut Executor<'d, NativeCpu>);
+
+impl LinkHandler for Handler<'_, '_> {
+    type Hint = ();
+    const NO_HINT: () = ();
+
+    fn serve(&mut self, _: Source, message: &[u8], (): (), reply: &mut Output) {
+        self.0.serve(message, Hint::NONE, reply);
+    }
+
+    fn fill(&mut self, _: PendingReply, _: LinkReply<'_>) {
+        panic!("these cores send nothing");
+    }
+
+    fn unsent(&mut self, _: usize, _: PendingReply, _: &[u8]) {
+        panic!("these cores send nothing");
+    }
+}
+
+/// Seconds since the start, at least 1.
+fn second(now: Ns) -> u32 {
+    1 + (now.0 / 1_000_000_000) as u32
 }
 
 fn apply(executor: &mut Executor<'_, NativeCpu>, key: &[u8], op: &Op) -> Answer {

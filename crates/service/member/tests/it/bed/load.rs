@@ -2,8 +2,11 @@
 
 use super::core::{Answer, Found, Job, Op, SEED};
 use super::network::TestNetwork;
-use drover_base::Rng;
+use drover_base::{Cpu, Ns, Rng};
+use drover_mem::NativeCpu;
 use drover_testkit::history::{Call, Event, History};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -74,10 +77,25 @@ impl Client {
     }
 }
 
+/// Stores keys of these numbers, each with a value of its own; returns what a client then sees of them.
+pub fn put_all(client: &mut Client, numbers: Range<u64>) -> BTreeMap<u64, Found> {
+    let mut kept = BTreeMap::new();
+    for number in numbers {
+        let op = Op::Put {
+            value: number,
+            flags: number as u32 * 3,
+            ttl_s: (number % 2) as u32 * 10_000,
+        };
+        assert_eq!(client.ask(&key(number), &op, &|| false), Some(Answer::Stored));
+        kept.insert(number, client.get(&key(number)).expect("just stored"));
+    }
+    kept
+}
+
 /// Clients at work, each in a thread of its own.
 pub struct Load {
     stop: Arc<AtomicBool>,
-    clients: Vec<JoinHandle<History>>,
+    clients: Vec<JoinHandle<(History, Ns)>>,
 }
 
 impl Load {
@@ -99,13 +117,19 @@ impl Load {
         Load { stop, clients }
     }
 
-    /// Ends it, and returns what the clients have seen.
+    /// Ends it, and returns what the clients have seen. Prints how long the slowest operation took.
     pub fn finish(self) -> History {
         self.stop.store(true, Ordering::Relaxed);
-        let mut history = History::default();
+        let (mut history, mut longest) = (History::default(), Ns::ZERO);
         for client in self.clients {
-            history.merge(client.join().expect("no panic"));
+            let (seen, took) = client.join().expect("no panic");
+            history.merge(seen);
+            longest = longest.max(took);
         }
+        println!(
+            "{} operations; the longest pause of a key: {longest}",
+            history.len()
+        );
         history
     }
 }
@@ -120,8 +144,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self) -> History {
-        let (mut history, mut count) = (History::default(), 0);
+    fn run(mut self) -> (History, Ns) {
+        let (mut history, mut count, mut longest) = (History::default(), 0, Ns::ZERO);
+        let cpu = NativeCpu::new(0);
         while !self.stop.load(Ordering::Relaxed) {
             count += 1;
             let key = key(self.rng.below(self.key_count));
@@ -136,8 +161,9 @@ impl Worker {
                 _ => Op::Delete,
             };
             let called_at = self.order.next();
-            let stop = &self.stop;
+            let (stop, start) = (&self.stop, cpu.refresh());
             let answer = self.client.ask(&key, &op, &|| stop.load(Ordering::Relaxed));
+            longest = longest.max(cpu.refresh().since(start));
             let call = match (&op, answer) {
                 (Op::Get, Some(Answer::Value(found))) => Call::Get(found.map(|found| found.value)),
                 (Op::Get, _) => continue,
@@ -153,7 +179,7 @@ impl Worker {
             };
             history.push(&key, event);
         }
-        history
+        (history, longest)
     }
 }
 

@@ -5,11 +5,14 @@ use super::core::Job;
 use drover_member::{Call, CallTarget, ControlHandler, MemberAddress, Network};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// What a call takes at least on a slow network.
+const SLOW: Duration = Duration::from_millis(1);
 
 /// What can be reached of one member.
 #[derive(Clone)]
@@ -23,6 +26,8 @@ pub struct Reachable {
 pub struct TestNetwork {
     members: Mutex<BTreeMap<String, Reachable>>,
     pub flaw: Option<Flaw>,
+    /// Whether calls between members take a while.
+    pub is_slow: AtomicBool,
 }
 
 impl TestNetwork {
@@ -81,6 +86,9 @@ struct TestCall {
 
 impl Call for TestCall {
     fn call(&mut self, message: &[u8]) -> io::Result<&[u8]> {
+        if self.network.is_slow.load(Ordering::Relaxed) {
+            std::thread::park_timeout(SLOW);
+        }
         if self.network.get(&self.host_port).is_none() {
             return Err(io::ErrorKind::ConnectionReset.into());
         }

@@ -1,16 +1,18 @@
 //! [`Service`]: members of one service, which come and go.
 
 use super::Flaw;
-use super::core::TestCore;
+use super::core::{Job, TestCore};
 use super::network::{Reachable, Shared, TestNetwork};
 use drover_base::{Cpu, Ns};
 use drover_cluster::{
     Advert, Draft, HandoverTimes, LeaseTerms, LocalRegistry, Map, OnRegistryLoss, Registry, RegistryEvent,
     RegistryReply, RegistryRequest, ServedShards, Standing, Transaction, View,
 };
+use drover_links::{AcceptorOptions, LinkAcceptor, MemberIdentity};
 use drover_mem::NativeCpu;
-use drover_member::{Member, MemberOptions, MemberStatus};
+use drover_member::{LinkNetwork, Member, MemberOptions, MemberStatus, Network};
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -34,6 +36,7 @@ pub const SHORT: LeaseTerms = LeaseTerms {
 
 struct Running {
     member: Option<Member>,
+    _acceptor: Option<LinkAcceptor>,
     host_port: String,
     stop: Arc<AtomicBool>,
     cores: Vec<JoinHandle<()>>,
@@ -46,6 +49,10 @@ pub struct Service {
     flaw: Option<Flaw>,
     members: BTreeMap<String, Running>,
     started: usize,
+    /// Whether members reach each other over TCP.
+    pub is_linked: bool,
+    /// Memory for items of one core.
+    pub log_bytes: usize,
 }
 
 impl Service {
@@ -57,6 +64,8 @@ impl Service {
             flaw,
             members: BTreeMap::new(),
             started: 0,
+            is_linked: false,
+            log_bytes: 8 << 20,
         }
     }
 
@@ -68,10 +77,21 @@ impl Service {
     /// As `join`, with a way of its own to the registry.
     pub fn join_with(&mut self, name: &str, core_count: usize, registry: impl Registry + Send + 'static) {
         self.started += 1;
-        let host_port = format!("{name}:{}", self.started);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let host_port = match self.is_linked {
+            true => listener.local_addr().expect("an address").to_string(),
+            false => format!("{name}:{}", self.started),
+        };
+        let identity = Arc::new(MemberIdentity {
+            service: "test".to_string(),
+            member: name.to_string(),
+            secret: [7; 32],
+        });
+        let (wanted, inboxes) = channel();
         let shards = ServedShards::new(SHARDS, core_count);
         let stop = Arc::new(AtomicBool::new(false));
         let (mut cores, mut threads) = (Vec::new(), Vec::new());
+        let mut link_inboxes = Vec::new();
         for index in 0..core_count {
             let (sender, inbox) = channel();
             cores.push(sender);
@@ -79,14 +99,23 @@ impl Service {
                 index,
                 shards: shards.clone(),
                 flaw: self.flaw,
+                log_bytes: self.log_bytes,
                 inbox,
+                linked: self.is_linked.then(|| (identity.clone(), wanted.clone())),
                 stop: stop.clone(),
             };
             threads.push(std::thread::spawn(move || core.run()));
+            if self.is_linked {
+                link_inboxes.push(inboxes.recv().expect("the core's inbox"));
+            }
         }
         let mut reachable = Reachable { cores, control: None };
         self.network.set(&host_port, reachable.clone());
         let addresses = vec![format!("member://{host_port}?cores={core_count}")];
+        let network: Arc<dyn Network> = match self.is_linked {
+            true => Arc::new(LinkNetwork::new(identity.clone())),
+            false => Arc::new(Shared(self.network.clone())),
+        };
         let options = MemberOptions {
             advert: Advert::new(name, 100, addresses).expect("a sound advert"),
             terms: self.terms,
@@ -97,13 +126,20 @@ impl Service {
             },
             handovers_max: 64,
             shards,
-            network: Arc::new(Shared(self.network.clone())),
+            network,
         };
         let member = Member::start(options, registry).expect("threads");
-        reachable.control = Some(member.control_handler());
+        let control = member.control_handler();
+        let acceptor = self.is_linked.then(|| {
+            let (control, options) = (control.clone(), AcceptorOptions::default());
+            let serve = move |link| control.serve(link);
+            LinkAcceptor::start(listener, identity, link_inboxes, serve, options).expect("a thread")
+        });
+        reachable.control = Some(control);
         self.network.set(&host_port, reachable);
         let running = Running {
             member: Some(member),
+            _acceptor: acceptor,
             host_port,
             stop,
             cores: threads,
@@ -113,6 +149,23 @@ impl Service {
 
     pub fn status(&self, name: &str) -> MemberStatus {
         self.members[name].member.as_ref().expect("it runs").status()
+    }
+
+    /// Has the cores of a member flush all items, as `flush_all` does.
+    pub fn flush(&self, name: &str) {
+        let cores = self
+            .network
+            .get(&self.members[name].host_port)
+            .expect("it runs")
+            .cores;
+        for core in cores {
+            let (reply, answered) = channel();
+            // Head of a message between cores: no key, kind `f`, no connection; now.
+            let mut message = vec![0; 25];
+            message[16] = b'f';
+            core.send(Job::Message(message, reply)).expect("it runs");
+            answered.recv().expect("it answers");
+        }
     }
 
     /// The member ends its registration and its process.

@@ -1,11 +1,7 @@
-//! [`print`]: lines of words below each other.
+//! [`text`]: lines of words below each other.
 
-/// Prints rows whose columns are as wide as their widest words; the last column is not padded.
-pub fn print<const N: usize>(rows: &[[String; N]]) {
-    print!("{}", text(rows));
-}
-
-fn text<const N: usize>(rows: &[[String; N]]) -> String {
+/// Rows whose columns are as wide as their widest words; the last column is not padded.
+pub fn text<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| {
         rows.iter()
             .map(|row| row[column].chars().count())

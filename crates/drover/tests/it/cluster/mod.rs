@@ -1,0 +1,6 @@
+//! Services of several members on one machine, each at an address of its own on loopback.
+
+mod bed;
+mod changes;
+mod commands;
+mod starts;

@@ -1,0 +1,106 @@
+//! [`Etcd`]: an etcd on loopback, for tests of services of several members.
+
+use crate::seeds;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A running etcd. Ends with its data when it is dropped.
+pub struct Etcd {
+    folder: PathBuf,
+    client_port: u16,
+    peer_port: u16,
+    child: Option<Child>,
+}
+
+impl Etcd {
+    /// Starts one; `None`, with a line that says so, where it is not installed.
+    pub fn start() -> Option<Etcd> {
+        let version = Command::new("etcd")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status();
+        if version.is_err() {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "etcd is not installed: apt-get install etcd-server"
+            );
+            println!("skipped: etcd is not installed (Debian: etcd-server)");
+            return None;
+        }
+        let free_port = || {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port of loopback");
+            listener.local_addr().expect("an address").port()
+        };
+        let mut etcd = Etcd {
+            folder: std::env::temp_dir().join(format!("drover-etcd-{}", seeds::fresh_seed())),
+            client_port: free_port(),
+            peer_port: free_port(),
+            child: None,
+        };
+        etcd.restart();
+        Some(etcd)
+    }
+
+    /// Ends it, if it runs.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("a child of ours");
+            child.wait().expect("a child of ours");
+        }
+    }
+
+    /// Starts it again, with the data that it had.
+    pub fn restart(&mut self) {
+        self.kill();
+        let client = format!("http://127.0.0.1:{}", self.client_port);
+        let peer = format!("http://127.0.0.1:{}", self.peer_port);
+        let child = Command::new("etcd")
+            .arg("--data-dir")
+            .arg(&self.folder)
+            .args([
+                "--listen-client-urls",
+                &client,
+                "--advertise-client-urls",
+                &client,
+            ])
+            .args([
+                "--listen-peer-urls",
+                &peer,
+                "--initial-advertise-peer-urls",
+                &peer,
+            ])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .args(["--initial-cluster-token", &self.folder.to_string_lossy()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.child = Some(child.expect("etcd starts"));
+    }
+
+    /// Starts it again without its data: another cluster at the same address.
+    pub fn replace(&mut self) {
+        self.kill();
+        std::fs::remove_dir_all(&self.folder).expect("a folder of ours");
+        self.folder.set_extension("other");
+        self.restart();
+    }
+
+    /// Address for clients, as host and port.
+    pub fn host_port(&self) -> String {
+        format!("127.0.0.1:{}", self.client_port)
+    }
+
+    /// Address for clients, as a URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.host_port())
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.kill();
+        // Data that stays behind in a folder for temporary files does no harm.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
