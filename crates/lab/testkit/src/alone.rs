@@ -4,7 +4,8 @@
 //! whole process (limits, descriptors, mappings, the global log) runs its body in a child instead.
 
 use std::ffi::OsStr;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
 
 /// Environment variable with the name of the test that a child runs.
 const ALONE: &str = "DROVER_ALONE";
@@ -31,23 +32,32 @@ pub(crate) fn alone_by(words: &[&str], test: &str, body: impl FnOnce()) {
     let program = std::env::current_exe().expect("the path of this program");
     let mut line: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
     line.push(program.as_os_str());
-    let out = Command::new(line[0])
+    let mut child = Command::new(line[0])
         .args(&line[1..])
         .args([test, "--exact", "--nocapture", "--include-ignored"])
         .env(ALONE, test)
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("a child process");
-    let (told, errors) = (
-        String::from_utf8_lossy(&out.stdout),
-        String::from_utf8_lossy(&out.stderr),
-    );
-    print!("{told}");
-    eprint!("{errors}");
-    assert!(out.status.success(), "{test} alone: {}", out.status);
-    assert!(
-        told.contains("test result: ok. 1 passed"),
-        "no test is called {test}"
-    );
+    let (stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
+    let errors = std::thread::spawn(move || {
+        let mut text = String::new();
+        let stderr = stderr.as_mut().expect("it is piped");
+        stderr.read_to_string(&mut text).expect("a pipe of text");
+        text
+    });
+    let mut has_passed = false;
+    // At once, since some tests report how far they are.
+    for line in BufReader::new(stdout.expect("it is piped")).lines() {
+        let line = line.expect("a pipe of text");
+        println!("{line}");
+        has_passed |= line.contains("test result: ok. 1 passed");
+    }
+    let status = child.wait().expect("our child");
+    eprint!("{}", errors.join().expect("a reader of text"));
+    assert!(status.success(), "{test} alone: {status}");
+    assert!(has_passed, "no test is called {test}");
 }
 
 #[cfg(test)]

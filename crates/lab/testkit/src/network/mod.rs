@@ -96,13 +96,13 @@ pub fn set_names(names: &[(&str, String)]) {
     let _ = std::fs::remove_file(file);
 }
 
-/// Mounts an empty file system in memory at this folder, which is made if it is missing.
+/// Mounts an empty file system in memory at this folder, which is made if it is missing. Only the test's user can write to it.
 ///
 /// # Panics
 /// Outside of [`in_a_network`].
 pub fn mount_memory(folder: &str) {
     std::fs::create_dir_all(folder).expect("a folder");
-    run("mount", &["-t", "tmpfs", "drover-test", folder]);
+    run("mount", &["-t", "tmpfs", "-o", "mode=755", "drover-test", folder]);
 }
 
 fn temporary(name: &str) -> PathBuf {
