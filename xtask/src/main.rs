@@ -8,6 +8,7 @@ mod bench;
 mod campaign;
 mod check;
 mod ci;
+mod cluster;
 mod command;
 mod counts;
 mod coverage;
@@ -81,6 +82,8 @@ enum Chore {
     Hostile(tests::HostileArgs),
     /// Stops client, server or both for up to 10 s under load (SIGSTOP), many times: all clients are served again.
     Pause(tests::PauseArgs),
+    /// Kills, stops, cuts off, drains members of a service in network namespaces under load, and restarts its etcd.
+    Cluster(cluster::Args),
     /// Read one key after every write of another, a million times, by each kind of client: a full cache must keep it.
     Lives(tests::LivesArgs),
     /// Races of one-sided readers in simulated clusters that tear READs, 2,000 seeds each: found without confirmation,
@@ -146,6 +149,7 @@ fn main() -> ExitCode {
         Chore::Kill(args) => tests::kill(&mut steps, &args),
         Chore::Hostile(args) => tests::hostile(&mut steps, &args),
         Chore::Pause(args) => tests::pause(&mut steps, &args),
+        Chore::Cluster(args) => cluster::run(&mut steps, &args),
         Chore::Lives(args) => tests::lives(&mut steps, &args),
         Chore::Races => tests::races(&mut steps),
         Chore::History(args) => tests::history(&mut steps, &args),
