@@ -2,10 +2,11 @@
 
 use crate::command::{self, cargo};
 use crate::counts::Counts;
+use crate::deploy;
 use crate::steps::Steps;
 use crate::tidy;
 
-/// Formatting, clippy with warnings as errors, and [`tidy`](mod@crate::tidy).
+/// Formatting, clippy with warnings as errors, [`tidy`](mod@crate::tidy), and [`deploy`].
 pub fn run(steps: &mut Steps) {
     steps.run("fmt", || command::run(&mut cargo(&["fmt", "--all", "--check"])));
     steps.run("clippy", || {
@@ -21,6 +22,7 @@ pub fn run(steps: &mut Steps) {
         command::run(&mut cargo(&args))
     });
     tidy(steps);
+    deploy::run(steps);
 }
 
 /// Runs only [`tidy`](mod@crate::tidy).

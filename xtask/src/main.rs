@@ -8,9 +8,11 @@ mod bench;
 mod campaign;
 mod check;
 mod ci;
+mod cluster;
 mod command;
 mod counts;
 mod coverage;
+mod deploy;
 mod failures;
 mod fuzz;
 mod guest;
@@ -54,6 +56,8 @@ enum Chore {
     Test,
     /// Rules that the compiler does not check: dependency edges, sizes, paths, sources, links, licences.
     Tidy,
+    /// What operators run, examples/deploy, checked by the tools for it; installs those first.
+    Deploy,
     /// Small lock-free pieces under the loom model checker.
     Loom,
     /// base, mem, index and store under Miri (nightly toolchain).
@@ -78,6 +82,8 @@ enum Chore {
     Hostile(tests::HostileArgs),
     /// Stops client, server or both for up to 10 s under load (SIGSTOP), many times: all clients are served again.
     Pause(tests::PauseArgs),
+    /// Kills, stops, cuts off, drains members of a service in network namespaces under load, and restarts its etcd.
+    Cluster(cluster::Args),
     /// Read one key after every write of another, a million times, by each kind of client: a full cache must keep it.
     Lives(tests::LivesArgs),
     /// Races of one-sided readers in simulated clusters that tear READs, 2,000 seeds each: found without confirmation,
@@ -130,6 +136,7 @@ fn main() -> ExitCode {
             tests::run(&mut steps);
         }
         Chore::Tidy => check::tidy(&mut steps),
+        Chore::Deploy => deploy::run(&mut steps),
         Chore::Loom => loom::run(&mut steps),
         Chore::Miri => miri::run(&mut steps),
         Chore::Fuzz(args) => fuzz::run_all(&mut steps, &args),
@@ -142,6 +149,7 @@ fn main() -> ExitCode {
         Chore::Kill(args) => tests::kill(&mut steps, &args),
         Chore::Hostile(args) => tests::hostile(&mut steps, &args),
         Chore::Pause(args) => tests::pause(&mut steps, &args),
+        Chore::Cluster(args) => cluster::run(&mut steps, &args),
         Chore::Lives(args) => tests::lives(&mut steps, &args),
         Chore::Races => tests::races(&mut steps),
         Chore::History(args) => tests::history(&mut steps, &args),

@@ -30,6 +30,7 @@ const TOOLS: &[Tool] = &[
         "the build of `etcd-client` needs it",
     ),
     ("protoc", "libprotobuf-dev", "and the types that come with it"),
+    ("ip", "iproute2", "the networks of tests with several hosts"),
 ];
 
 /// If this file forbids it, Debian does not start a package's services on installation.

@@ -9,6 +9,7 @@ mod cluster;
 mod common;
 mod completions;
 mod counters;
+mod deployed;
 mod devices;
 mod doors;
 mod dumps;

@@ -11,6 +11,7 @@
 //! - [`certificates`] are made on the spot, by a CA of the test.
 //! - [`etcd`] starts the registry of services of several members.
 //! - [`alone`] runs a test in a process of its own; [`child`] starts other processes and talks to them.
+//! - [`network`] has hosts, namespaces with addresses of their own, that can be cut off.
 //!
 //! Nothing here is used outside tests, examples and campaigns.
 #![forbid(unsafe_code)]
@@ -25,4 +26,5 @@ pub mod etcd;
 pub mod history;
 pub mod kv_conformance;
 pub mod linear;
+pub mod network;
 pub mod seeds;
