@@ -81,6 +81,6 @@ pub use registry::{
     SimulatedClient, SimulatedRegistry, Transaction, View,
 };
 pub use routing::Routed;
-pub use settings::{SECRET_BYTES, ServiceSettings};
 pub use served::{NotedKey, Peer, ServedShards, Verdict, WakeCore};
+pub use settings::{SECRET_BYTES, ServiceSettings};
 pub use shard::{Epoch, SHARD_COUNT, ShardId};

@@ -35,7 +35,9 @@ const FACTS: Facts = Facts {
         },
         ..Offers::native_only("its items do not outlive the process")
     },
-    cluster: Err("its clients READ items without asking the server, which could not refuse them when a shard has moved"),
+    cluster: Err(
+        "its clients READ items without asking the server, which could not refuse them when a shard has moved",
+    ),
     counters: &[
         Counter::events(
             "get_messages",

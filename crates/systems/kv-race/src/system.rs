@@ -59,7 +59,9 @@ impl System for RaceSystem {
             expiry_lag_s: 1,
             ..Offers::native_only("a node that keeps its memory in a file is one of drover memory-node")
         },
-        cluster: Err("its clients READ and WRITE the items themselves: a pool of memory nodes spans machines"),
+        cluster: Err(
+            "its clients READ and WRITE the items themselves: a pool of memory nodes spans machines",
+        ),
         counters: COUNTERS,
         work: BUDGET,
     };

@@ -155,7 +155,9 @@ const fn facts(name: &'static str, about: &'static str, service: bool) -> Facts 
             eviction: Err("a full bucket evicts the item that was used longest ago"),
             ..Offers::native_only("its items do not outlive the process")
         },
-        cluster: Err("its workers do not ask whether they may still serve a key, and clients READ results at any time later"),
+        cluster: Err(
+            "its workers do not ask whether they may still serve a key, and clients READ results at any time later",
+        ),
         counters: &OWN,
         work: crate::costs::BUDGET,
     }

@@ -1,15 +1,19 @@
-//! Which of a member's addresses this machine can use, the best first: its shared memory, then RDMA.
+//! Which of a member's addresses this machine can use, the best first: its shared memory, then RDMA, then sockets in a folder that
+//! a member with another address shares with this client, as containers do.
 
 use drover_cluster::Member;
 use drover_control::{ControlAddr, ControlStream, Dial, DialError, Endpoint, Scheme};
 use std::net::{ToSocketAddrs, UdpSocket};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 /// What the address of links between members begins with; its host is the member's.
 const MEMBER: &str = "member://";
 
-/// The addresses of `member` for native clients on this machine. A socket of another machine's file system is no address of it,
-/// though a file of that name may be here, too.
+/// The addresses of `member` for native clients on this machine. A socket of another machine's file system is no address of it; whether
+/// it is another machine's can be told only by its host, which containers of one machine have each. So a path that somebody has chosen,
+/// and that is a socket here, too, is tried last: a server there that is another member answers that it does not serve the keys.
 pub(super) fn usable(member: &Member) -> Vec<ControlAddr> {
     let addresses = member.advert.addresses();
     let is_here = addresses
@@ -19,16 +23,26 @@ pub(super) fn usable(member: &Member) -> Vec<ControlAddr> {
     let native = addresses
         .iter()
         .filter_map(|text| text.parse::<ControlAddr>().ok());
-    let (mut near, mut far) = (Vec::new(), Vec::new());
+    let (mut near, mut far, mut shared) = (Vec::new(), Vec::new(), Vec::new());
     for address in native {
         match address.scheme() {
             Scheme::Shm | Scheme::Unix if is_here => near.push(address),
             Scheme::Rdma => far.push(address),
+            Scheme::Shm | Scheme::Unix if is_socket_at_path(&address) => shared.push(address),
             Scheme::Shm | Scheme::Unix | Scheme::Tcp => {}
         }
     }
     near.append(&mut far);
+    near.append(&mut shared);
     near
+}
+
+/// Whether the address names a path, not only the name of a server, and a socket is there.
+fn is_socket_at_path(address: &ControlAddr) -> bool {
+    let text = address.to_string();
+    let path = text.split_once(':').map(|(_, path)| Path::new(path));
+    let is_socket = |path: &Path| path.metadata().is_ok_and(|file| file.file_type().is_socket());
+    path.is_some_and(|path| path.is_absolute() && is_socket(path))
 }
 
 /// The host of `HOST:PORT?...`, without the brackets of IPv6.
@@ -109,6 +123,14 @@ mod tests {
         assert_eq!(usable_of(&here), ["unix:/run/a.sock", "rdma://192.0.2.1:7"]);
         let elsewhere = [&["member://192.0.2.1:9?cores=2"][..], &native].concat();
         assert_eq!(usable_of(&elsewhere), ["rdma://192.0.2.1:7"]);
+        let folder = std::env::temp_dir().join(format!("drover-addresses-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("a.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+        let shared = format!("unix:{}", path.display());
+        let of_container = ["member://192.0.2.1:9?cores=2", &shared, "rdma://192.0.2.1:7"];
+        assert_eq!(usable_of(&of_container), ["rdma://192.0.2.1:7", &shared]);
+        std::fs::remove_dir_all(&folder).expect("removed");
         assert!(usable_of(&["member://192.0.2.1:9?cores=2", "memcached://192.0.2.1:1"]).is_empty());
     }
 

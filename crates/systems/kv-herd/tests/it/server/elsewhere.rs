@@ -2,7 +2,9 @@
 
 use crate::server::fake::{Reply, World, options};
 use drover_base::Ns;
-use drover_cluster::{Advert, Draft, Map, Member as Registered, Ownership, ServedShards, ShardId, Standing};
+use drover_cluster::{
+    Advert, Draft, Map, Member as Registered, NotedKey, Ownership, ServedShards, ShardId, Standing,
+};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::{Mistake, RequestRules, ServeMode, ServerOptions};
 use std::sync::Arc;
@@ -174,9 +176,9 @@ fn changes_of_a_shard_that_is_copied_are_noted() {
     fake.get(&mut world, b"read");
     fake.call(&mut world, SlotOp::Delete, b"deleted", b"");
     fake.call_ttl(&mut world, b"for a time", b"value", 1);
-    let noted: Vec<Box<[u8]>> = member.served.take_noted(0, ShardId(0)).into_iter().collect();
+    let noted: Vec<NotedKey> = member.served.take_noted(0, ShardId(0)).into_iter().collect();
     let keys: [&[u8]; 3] = [b"deleted", b"for a time", b"put"];
-    assert_eq!(noted, keys.map(Box::from));
+    assert_eq!(noted, keys.map(|key| NotedKey::Key(key.into())));
 }
 
 #[test]
