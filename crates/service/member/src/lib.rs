@@ -11,7 +11,7 @@
 //! It decides nothing: that is [`drover_cluster`]'s. It reaches cores through a [`Network`], such as [`LinkNetwork`]. It executes nothing on items: the cores
 //! do, on messages ([`drover_memcached::handover`]).
 //!
-//! - [`Member`] runs the threads; [`MemberStatus`] is what operators see.
+//! - [`RunningMember`] runs the threads; [`MemberStatus`] is what operators see.
 //! - [`ControlHandler`] answers what other members ask.
 //!
 //! Why hand-overs are as they are: decision
@@ -49,7 +49,7 @@ mod status;
 mod sweeper;
 
 pub use link_network::LinkNetwork;
-pub use member::{Member, MemberOptions, StartError};
+pub use member::{MemberOptions, RunningMember, StartError};
 pub use network::{Call, CallTarget, MemberAddress, Network};
 pub use owner::ControlHandler;
 pub use status::{MemberStatus, RegistryHealth, ShardCounts, Tally};

@@ -1,4 +1,4 @@
-//! [`Member`]: the threads of a member.
+//! [`RunningMember`]: the threads of a member.
 
 use crate::mover::Mover;
 use crate::network::{MemberAddress, Network};
@@ -23,7 +23,7 @@ const MOVERS: usize = 4;
 /// A member that leaves waits so long for the registry to confirm it.
 const LEAVE_MAX: Ns = Ns::from_s(1);
 
-/// What a [`Member`] is made with.
+/// What a [`RunningMember`] is made with.
 pub struct MemberOptions {
     /// What the member says of itself. One of its addresses must be a [`MemberAddress`].
     pub advert: Advert,
@@ -39,7 +39,7 @@ pub struct MemberOptions {
     pub network: Arc<dyn Network>,
 }
 
-/// Reasons why a [`Member`] cannot start.
+/// Reasons why a [`RunningMember`] cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -54,12 +54,12 @@ pub enum StartError {
 /// A member of a service: threads that keep its registration and its map, fetch shards that are handed over to it, and delete items
 /// of shards that it has lost. Dropping it ends the threads and nothing else, as if the process had died: the registration lives until
 /// its lease runs out.
-pub struct Member {
+pub struct RunningMember {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Member {
+impl RunningMember {
     /// Starts the threads. The cores' partitions must be empty.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Member {
     pub fn start(
         options: MemberOptions,
         registry: impl Registry + Send + 'static,
-    ) -> Result<Member, StartError> {
+    ) -> Result<RunningMember, StartError> {
         let own = MemberAddress::of(options.advert.addresses()).ok_or(StartError::NoAddress)?;
         let (name, shards) = (options.advert.name().clone(), options.shards);
         let agent = Agent::new(AgentOptions {
@@ -81,7 +81,7 @@ impl Member {
         let state = State::new(agent, shards.clone());
         let shared = Arc::new(Shared::new(state, shards, options.network, name, own));
         let (movers, sweeper) = (shared.clone(), Sweeper::new(shared.clone()));
-        let mut member = Member {
+        let mut member = RunningMember {
             shared: shared.clone(),
             threads: Vec::new(),
         };
@@ -128,7 +128,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for RunningMember {
     fn drop(&mut self) {
         self.end(End::Vanish);
     }

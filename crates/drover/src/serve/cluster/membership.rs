@@ -12,7 +12,7 @@ use drover_base::HashSeed;
 use drover_cluster::{Advert, HandoverTimes, LeaseTerms, MOVES_MAX, SHARD_COUNT, ServedShards};
 use drover_control::ControlAddr;
 use drover_links::{AcceptorOptions, LinkAcceptor, Links, LinksOptions, MemberIdentity};
-use drover_member::{LinkNetwork, Member, MemberOptions};
+use drover_member::{LinkNetwork, MemberOptions, RunningMember};
 use drover_net::Address;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl CoreParts {
 pub struct Membership {
     /// Before the member: no link comes in any more.
     _acceptor: LinkAcceptor,
-    member: Member,
+    member: RunningMember,
     memcached: Arc<Memcached>,
 }
 
@@ -133,7 +133,7 @@ impl Starting {
             shards: self.parts.shards,
             network: Arc::new(LinkNetwork::new(identity.clone())),
         };
-        let member = Member::start(options, self.joining.registry).map_err(|error| system(&error))?;
+        let member = RunningMember::start(options, self.joining.registry).map_err(|error| system(&error))?;
         let control = member.control_handler();
         let acceptor = LinkAcceptor::start(
             self.listener,

@@ -10,7 +10,7 @@ use drover_cluster::{
 };
 use drover_links::{AcceptorOptions, LinkAcceptor, MemberIdentity};
 use drover_mem::NativeCpu;
-use drover_member::{LinkNetwork, Member, MemberOptions, MemberStatus, Network};
+use drover_member::{LinkNetwork, MemberOptions, MemberStatus, Network, RunningMember};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub const SHORT: LeaseTerms = LeaseTerms {
 };
 
 struct Running {
-    member: Option<Member>,
+    member: Option<RunningMember>,
     _acceptor: Option<LinkAcceptor>,
     host_port: String,
     stop: Arc<AtomicBool>,
@@ -128,7 +128,7 @@ impl Service {
             shards,
             network,
         };
-        let member = Member::start(options, registry).expect("threads");
+        let member = RunningMember::start(options, registry).expect("threads");
         let control = member.control_handler();
         let acceptor = self.is_linked.then(|| {
             let (control, options) = (control.clone(), AcceptorOptions::default());
