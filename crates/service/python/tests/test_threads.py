@@ -112,6 +112,8 @@ def test_a_handler_of_signals_may_use_the_client(server, key):
 def test_ctrl_c_interrupts(server):
     client = drover_kv.Client(server.addr, timeout=60)
     client.set("k", b"v")
+    # Whoever runs the tests may have Ctrl-C ignored, as a shell does in the background.
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
     server.halt()
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
@@ -120,6 +122,7 @@ def test_ctrl_c_interrupts(server):
             client.get("k")
     finally:
         timer.join()
+        signal.signal(signal.SIGINT, old)
         server.resume()
     # The answer that nobody waited for is not taken for another one's.
     client.set("other", b"w")
