@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(after_help = "\
 The other members copy the items while the member serves them, so that nothing is lost. It stays a member without shards, and \
-may then be stopped, until `drover cluster undrain`; a restart does not end that.")]
+may then be stopped, until `drover cluster undrain`. After a restart drain or undrain it again: what it does depends on how long it was away.")]
 pub(super) struct DrainArgs {
     /// Name of the member
     #[arg(value_name = "MEMBER")]
