@@ -1,4 +1,4 @@
-//! [`Service`]: the registry of a service, asked by somebody who has time to wait.
+//! [`Service`]: the registry of a service, for commands that may wait for its answer.
 
 use super::ServiceUrl;
 use crate::exit::{self, Failure};

@@ -1,4 +1,4 @@
-//! `drover cluster status`: who is there, who has how many shards, and how they do.
+//! `drover cluster status`: the members, how many shards each one owns, and their load.
 
 use super::load::{self, Load};
 use super::members::{self, MemberView, State};

@@ -54,7 +54,7 @@ struct Core {
     wake: Mutex<Option<WakeCore>>,
 }
 
-/// Which shards the cores of a member may serve, and who has the others. Written by one control thread, read by every core.
+/// Which shards the cores of a member may serve, and which peers own the others. Written by one control thread, read by every core.
 ///
 /// A core reads its clock for each batch of requests *after* they have arrived and passes that time to
 /// [`verdict`](ServedShards::verdict): a process that was stopped in between must not answer requests that came while it stood still.

@@ -13,7 +13,7 @@ use std::sync::mpsc::sync_channel;
 const ITEMS: std::ops::Range<u64> = 1_000..401_000;
 
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "measures the rate of a hand-over and asserts nothing about it: run it by name"]
 fn rate_of_a_hand_over() {
     let cpu = NativeCpu::new(0);
     let mut service = Service::new(LONG, None);

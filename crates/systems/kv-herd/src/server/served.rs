@@ -29,7 +29,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// Of the worker of this core, which `waker` wakes.
+    /// Makes the part of the worker with this core, which `waker` wakes.
     pub(super) fn new(served: Arc<ServedShards>, core: usize, waker: Waker) -> Membership {
         served.set_waker(core, Box::new(move || waker.wake()));
         Membership { served, core }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const SPACE: usize = 12;
 
 /// A core: those of member m begin at m * [`CORES`].
-pub type Place = usize;
+pub type CoreNumber = usize;
 
 #[derive(Default)]
 pub struct Link {
@@ -46,20 +46,20 @@ impl Link {
 /// All links, by the cores that they go from and to.
 #[derive(Default)]
 pub struct Network {
-    pub links: BTreeMap<(Place, Place), Link>,
+    pub links: BTreeMap<(CoreNumber, CoreNumber), Link>,
 }
 
 /// The links of one core.
 #[derive(Clone)]
 pub struct TestLinks {
-    pub own: Place,
+    pub own: CoreNumber,
     pub shards: Arc<ServedShards>,
     pub network: Rc<RefCell<Network>>,
 }
 
 impl TestLinks {
     /// The first core of a peer.
-    fn first_core(&self, peer: u16) -> Option<Place> {
+    fn first_core(&self, peer: u16) -> Option<CoreNumber> {
         let name = self.shards.peer(peer)?.id.name;
         let member: usize = name.strip_prefix('m')?.parse().ok()?;
         Some(member * CORES)

@@ -2,7 +2,7 @@
 
 use super::client::Connection;
 use super::control::{Control, Work};
-use super::network::{Network, Place, TestLinks};
+use super::network::{CoreNumber, Network, TestLinks};
 use super::{CORES, Clock, Flaw, KEYS, MEMBERS, NOW_S, SHARDS, START_NS, name};
 use crate::bed::{partition_as, server, settings};
 use drover_base::{Cpu, KeyHash, Ns, Rng};
@@ -387,7 +387,7 @@ impl<S: Sharing + 'static> Site<S> {
     }
 
     /// The core serves a message of another member's core.
-    fn serve_link(&mut self, from: Place) {
+    fn serve_link(&mut self, from: CoreNumber) {
         let network = self.links.network.clone();
         let taken = {
             let mut network = network.borrow_mut();
@@ -425,7 +425,7 @@ impl<S: Sharing + 'static> Site<S> {
     }
 
     /// The core takes a reply of another member's core.
-    fn take_replies(&mut self, other: Place) {
+    fn take_replies(&mut self, other: CoreNumber) {
         let network = self.links.network.clone();
         let reply = {
             let mut network = network.borrow_mut();
@@ -464,7 +464,7 @@ impl<S: Sharing + 'static> Site<S> {
 }
 
 /// Messages that a core has sent over its links.
-fn under_way(network: &Network, from: Place) -> usize {
+fn under_way(network: &Network, from: CoreNumber) -> usize {
     let own = network.links.iter().filter(|((place, _), _)| *place == from);
     own.map(|(_, link)| link.messages.len()).sum()
 }
