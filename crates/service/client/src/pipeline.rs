@@ -22,13 +22,19 @@ use drover_kv::{Calls, Completion, Op, SizeLimits, SubmitError, Token};
 pub struct Pipeline {
     session: Connected,
     in_flight: usize,
+    /// Polls since the clock was read last.
+    polls: u32,
 }
+
+/// Most polls with results on one reading of the clock. *(our choice)*
+const POLLS_MAX: u32 = 64;
 
 impl From<Connected> for Pipeline {
     fn from(session: Connected) -> Pipeline {
         Pipeline {
             session,
             in_flight: 0,
+            polls: 0,
         }
     }
 }
@@ -56,8 +62,20 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Passes the outcomes that have come to `sink`, and returns how many there were. Never blocks.
+    /// Passes the outcomes that have come to `sink`, and returns how many there were. Never blocks. Reads the clock if
+    /// there are none.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
+        let finished = self.take(sink);
+        self.polls += 1;
+        if finished == 0 || self.polls == POLLS_MAX {
+            // A caller that never waits has no other clock: without it no deadline would pass, and nothing be asked for again.
+            self.polls = 0;
+            self.session.0.refresh();
+        }
+        finished
+    }
+
+    fn take(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
         let finished = self.session.0.poll(sink);
         self.in_flight -= finished;
         finished
@@ -78,7 +96,7 @@ impl Pipeline {
     pub fn wait_for(&mut self, patience: Ns, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
         let mut until = None;
         while self.in_flight > 0 {
-            let mut finished = self.poll(sink);
+            let mut finished = self.take(sink);
             if finished > 0 {
                 self.session.0.worked();
                 return finished;

@@ -1,8 +1,9 @@
 //! Every system of the table, reached by address: blocking, async, and with its own thread.
 
+use drover_base::Ns;
 use drover_client::{
-    AsyncClient, CallError, Client, ClientThread, Condition, Effect, Error, Item, Options, PutOptions,
-    ResultTransfer, SubmitError,
+    AsyncClient, CallError, Client, ClientThread, Condition, Effect, Error, Item, Op, Options, Pipeline,
+    PutOptions, ResultTransfer, SubmitError,
 };
 use drover_control::ControlListener;
 use drover_kv::{Capacity, Service, Sizes, SystemJob};
@@ -68,6 +69,27 @@ fn a_client_finds_the_system_by_the_address() {
             assert!(calls.calls > 500 && calls.operations >= calls.calls, "{calls:?}");
         }
     });
+}
+
+#[test]
+fn operations_end_for_callers_that_only_poll() {
+    for system in System::ALL {
+        let name = format!("drover-client-polls-{system}-{}", std::process::id());
+        let addr = format!("unix:{}", std::env::temp_dir().join(name).display());
+        let service = system.run(Start(addr.clone()));
+        let options = Options {
+            call_timeout: Ns::from_ms(100),
+            ..Options::default()
+        };
+        let mut client = Pipeline::connect(&addr, &options).expect("a session");
+        service.stop();
+        for token in 0..4 {
+            client.submit(&Op::Get { key: b"k" }, token).expect("space");
+        }
+        while client.in_flight() > 0 {
+            client.poll(&mut |done| assert!(done.outcome.found().is_err(), "{system}: {:?}", done.outcome));
+        }
+    }
 }
 
 #[test]
