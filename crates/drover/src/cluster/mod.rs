@@ -36,7 +36,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the members, who has how many of the shards, and what moves
+    /// Show the members, how many shards each one owns, and what moves
     Status(ViewArgs),
     /// Have a member give all its shards to the others, and wait until it has none
     Drain(drain::DrainArgs),
