@@ -7,6 +7,7 @@ mod columns;
 mod drain;
 mod load;
 mod members;
+mod refusal;
 mod service;
 mod status;
 mod watch;
@@ -15,6 +16,7 @@ pub use addresses::{ADMIN, MEMBER, MEMCACHED};
 pub use advertised::Advertised;
 pub use check::unreachable;
 pub use drover_cluster_etcd::ServiceUrl;
+pub use refusal::refused;
 pub use service::Service;
 pub use status::table;
 

@@ -1,7 +1,7 @@
 //! [`Joining`]: what a member must know of its service before its cores start.
 
 use crate::auth;
-use crate::cluster::ServiceUrl;
+use crate::cluster::{ServiceUrl, refused};
 use crate::exit::{self, Failure};
 use crate::serve::ops::{Signal, Signals};
 use crate::serve::settings::Settings;
@@ -18,6 +18,9 @@ const ASK_EVERY: Ns = Ns::from_s(1);
 /// A lease may end so long after its time: etcd counts in seconds and looks twice a second.
 const LEASE_SLACK: Ns = Ns::from_s(3);
 
+/// Name and password of a user of etcd.
+pub type EtcdUser = (String, String);
+
 /// A service whose settings are known.
 pub struct Joining {
     pub service: ServiceUrl,
@@ -26,14 +29,15 @@ pub struct Joining {
     pub registry: EtcdRegistry,
 }
 
-/// Reads the service's settings, which this member chooses if it is the first, and waits for an etcd that does not answer.
-/// `None`: a signal asked to stop meanwhile.
+/// Reads the service's settings, which this member chooses if it is the first, as `etcd_user`, or else as the user in the service's
+/// URL. Waits for an etcd that does not answer. `None`: a signal asked to stop meanwhile.
 ///
 /// # Errors
 /// What does not heal: etcd refuses the member, another member has its name, or it has none.
 pub fn join(
     settings: &Settings,
     service: &ServiceUrl,
+    etcd_user: Option<EtcdUser>,
     signals: &Signals,
 ) -> Result<Option<Joining>, Failure> {
     let cluster = &settings.cluster;
@@ -42,7 +46,7 @@ pub fn join(
         None => host_name(),
     };
     let mut options = service.options();
-    options.user = user(settings)?.or(options.user);
+    options.user = etcd_user.or(options.user);
     let registry = EtcdRegistry::open(options).map_err(|error| Failure::new(exit::OS_ERROR, error))?;
     let mut asking = Asking {
         service,
@@ -86,8 +90,11 @@ fn first_settings(settings: &Settings) -> ServiceSettings {
     }
 }
 
-/// The user and password for etcd.
-fn user(settings: &Settings) -> Result<Option<(String, String)>, Failure> {
+/// The user of `--cluster-auth-file`, which often only root may read.
+///
+/// # Errors
+/// The file cannot be read or is invalid.
+pub fn etcd_user(settings: &Settings) -> Result<Option<EtcdUser>, Failure> {
     let path = settings.cluster.etcd_auth_file.as_ref();
     let user = path
         .map(|path| auth::of_file("--cluster-auth-file", path))
@@ -141,14 +148,7 @@ impl Asking<'_> {
     fn failed(&mut self) -> Result<(), Failure> {
         let failure = self.registry.no_answer();
         if failure.is_refusal {
-            let text = format!(
-                "--cluster {}: etcd refuses this member: {}: --cluster-auth-file names the user:password, who must \
-                 have the rights to read and write the keys below drover/{}/",
-                self.service,
-                failure.why,
-                self.service.service()
-            );
-            return Err(Failure::new(exit::NO_PERMISSION, text));
+            return Err(refused(self.service, &failure));
         }
         if !std::mem::replace(&mut self.is_waiting, true) {
             tracing::warn!("waiting for etcd at {}: {}", self.service, failure.why);

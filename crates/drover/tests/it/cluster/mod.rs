@@ -3,4 +3,5 @@
 mod bed;
 mod changes;
 mod commands;
+mod rights;
 mod starts;
