@@ -14,7 +14,7 @@
 //!   [`placement`] by rendezvous hashing.
 //! - [`Registry`] is the trait of what keeps members and map; [`LocalRegistry`] is one in this process, [`SimulatedRegistry`] one in
 //!   virtual time where things go wrong.
-//! - [`ServiceSettings`] are what all members have in common: the hash of keys, and a secret.
+//! - [`ServiceSettings`] are what all members have in common: the hash of keys, a secret, lease and replicas.
 //! - [`ServedShards`] is what the cores of a member's process ask about each request.
 //! - [`Agent`] is a member, made of [`Registration`], [`Ownership`] and [`Handover`]s; [`Redirects`] is a client's part.
 //!
@@ -82,5 +82,5 @@ pub use registry::{
 };
 pub use routing::Routed;
 pub use served::{NotedKey, Peer, ServedShards, Verdict, WakeCore};
-pub use settings::{SECRET_BYTES, ServiceSettings};
+pub use settings::{REPLICAS_MAX, SECRET_BYTES, ServiceSettings};
 pub use shard::{Epoch, SHARD_COUNT, ShardId};

@@ -104,10 +104,10 @@ impl Starting {
         );
         Ok(Starting {
             parts: CoreParts::new(&joining, cores, item_bytes),
+            terms: settings.cluster.terms(joining.agreed.lease_s),
             joining,
             listener,
             advert,
-            terms: settings.cluster.terms(),
         })
     }
 
