@@ -38,7 +38,7 @@ impl ServedShards {
         // Acquire: pairs with the Release of `publish_all`, which said before whether there are copies at all.
         let word = self.words[shard.index()].load(Ordering::Acquire);
         // The process was stopped since the verdict: this reply must never leave, and the co-actor sees to that.
-        let is_void = word & HELD == 0 && self.has_copies.load(Ordering::Relaxed);
+        let is_void = word & HELD == 0 && self.has_copies.load(Ordering::Relaxed) == 1;
         if is_void || word & COPIED != 0 {
             state.push_changed(hash, key);
         }
@@ -82,18 +82,18 @@ impl ServedShards {
     /// Whether a core is held. Cost: a load.
     #[inline]
     pub fn is_held(&self, core: usize) -> bool {
-        self.cores[core].is_held.load(Ordering::SeqCst)
+        self.cores[core].is_held.load(Ordering::SeqCst) == 1
     }
 
     /// Holds a core, on it.
     pub fn hold(&self, core: usize) {
         // SeqCst: a control thread that sees the core's next round sees this.
-        self.cores[core].is_held.store(true, Ordering::SeqCst);
+        self.cores[core].is_held.store(1, Ordering::SeqCst);
     }
 
     /// Releases a core, on it: keepers have everything that its replies say, or no reply will leave.
     pub fn release(&self, core: usize) {
-        self.cores[core].is_held.store(false, Ordering::SeqCst);
+        self.cores[core].is_held.store(0, Ordering::SeqCst);
     }
 
     /// A core says which peer it has awaited for longest, and since when on its clock.

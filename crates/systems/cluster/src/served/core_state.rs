@@ -2,7 +2,7 @@
 
 use super::lock;
 use crate::ShardId;
-use drover_base::sync::{AtomicBool, AtomicU64, Mutex};
+use drover_base::sync::{AtomicU32, AtomicU64, Mutex};
 use drover_base::{KeyHash, Ns};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +29,8 @@ pub(super) struct CoreState {
     noted: Mutex<BTreeMap<ShardId, BTreeSet<NotedKey>>>,
     /// Names of keys of copied shards that have changed.
     changed: Mutex<Vec<u8>>,
-    /// Whether replies wait for keepers of copies. Only the core itself changes it.
-    pub(super) is_held: AtomicBool,
+    /// 1: replies wait for keepers of copies. Only the core itself changes it.
+    pub(super) is_held: AtomicU32,
     /// The peer that has been awaited for longest, and since when.
     pub(super) waiting: Mutex<Option<(u16, Ns)>>,
     pub(super) waker: Mutex<Option<WakeCore>>,

@@ -14,7 +14,7 @@ mod publish;
 use crate::{Epoch, MemberId, ShardId};
 use copies::ShardCopies;
 use core_state::CoreState;
-use drover_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use drover_base::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use drover_base::{KeyHash, Ns};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -61,8 +61,8 @@ pub struct ServedShards {
     epoch: AtomicU64,
     cores: Box<[CoreState]>,
     copies: Box<[Mutex<ShardCopies>]>,
-    /// Whether the member has ever had a copy of a shard kept.
-    has_copies: AtomicBool,
+    /// 1: the member has had a copy of a shard kept, at some time.
+    has_copies: AtomicU32,
     /// Peers by number. A number keeps its meaning: each life of a member has one of its own.
     peers: Mutex<Vec<Peer>>,
 }
@@ -100,7 +100,7 @@ impl ServedShards {
             epoch: AtomicU64::new(0),
             cores: (0..core_count).map(|_| CoreState::default()).collect(),
             copies: (0..shard_count).map(|_| Mutex::default()).collect(),
-            has_copies: AtomicBool::new(false),
+            has_copies: AtomicU32::new(0),
             peers: Mutex::default(),
         })
     }

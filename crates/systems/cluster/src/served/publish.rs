@@ -82,7 +82,7 @@ impl ServedShards {
                 lock(copies).kept = None;
             }
             if sent.is_some() {
-                self.has_copies.store(true, Ordering::Relaxed);
+                self.has_copies.store(1, Ordering::Relaxed);
             }
             if word.load(Ordering::Relaxed) != new {
                 // SeqCst: see `begin_round`.
