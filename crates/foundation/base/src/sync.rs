@@ -7,7 +7,7 @@ pub use loom::{
     hint,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
 };
@@ -17,7 +17,7 @@ pub use shuttle::{
     hint,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
 };
@@ -27,7 +27,7 @@ pub use std::{
     hint,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
 };

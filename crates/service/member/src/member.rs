@@ -77,6 +77,7 @@ impl RunningMember {
             handovers_max: options.handovers_max,
             shard_count: shards.shard_count(),
             instance: entropy(),
+            replicas: 1,
         });
         let state = State::new(agent, shards.clone());
         let shared = Arc::new(Shared::new(state, shards, options.network, name, own));

@@ -6,8 +6,8 @@ use crate::requests::Moving;
 use crate::status::{MemberStatus, RegistryHealth, ShardCounts, Tally};
 use drover_base::Ns;
 use drover_cluster::{
-    Action, Agent, Ask, Change, Epoch, HandoverReply, HandoverRequest, Map, MemberId, Registry, ServedShards,
-    ShardId,
+    Action, Agent, Ask, Change, Epoch, HandoverReply, HandoverRequest, Map, MemberId, Published, Registry,
+    ServedShards, ShardId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -89,11 +89,12 @@ impl State {
     /// an earlier one.
     pub(crate) fn publish(&self) {
         let (outgoing, contents) = (&self.outgoing, &self.contents);
-        self.shards.publish_except(
-            self.agent.ownership(),
-            |shard| outgoing.is_noted(shard),
-            |shard| !contents.is_held(shard),
-        );
+        let published = Published {
+            noted: &|shard| outgoing.is_noted(shard),
+            held_back: &|shard| !contents.is_held(shard),
+            ..Published::default()
+        };
+        self.shards.publish_all(self.agent.ownership(), &published);
         self.shards.set_stop_at(self.agent.stop_at());
     }
 
@@ -131,6 +132,8 @@ impl State {
                 self.tally.received_shards += 1;
                 self.contents.adopt(shard);
             }
+            // Nobody is told yet that this member could keep copies.
+            Action::Change(Change::Keep(_)) => {}
             Action::Change(Change::Discard(shard)) => self.contents.discard(shard),
             // The map that ends a move ends the copy, too.
             Action::Change(Change::Resume(_)) => {}

@@ -5,9 +5,13 @@ use drover_control::{DecodeError, Field, Reader, Writer};
 use std::fmt;
 
 /// Version of the encoding.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// Version without [`ServiceSettings::replicas`], which is 1.
+const WITHOUT_REPLICAS: u16 = 1;
 /// Length of the secret.
 pub const SECRET_BYTES: usize = 32;
+/// Most members that can have an item.
+pub const REPLICAS_MAX: u8 = 2;
 
 /// Settings of a service, kept by its registry. They never change while the service has items: the shard of a key depends on them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,6 +20,8 @@ pub struct ServiceSettings {
     pub hash_seed: HashSeed,
     /// What members prove to each other that they know. Any program that can read the registry knows it.
     pub secret: [u8; SECRET_BYTES],
+    /// Members that have each item: 1, or 2, so that an acknowledged update outlives one member.
+    pub replicas: u8,
 }
 
 /// Neither secret is printed.
@@ -23,21 +29,27 @@ impl fmt::Debug for ServiceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceSettings")
             .field("hash_seed", &self.hash_seed)
+            .field("replicas", &self.replicas)
             .finish_non_exhaustive()
     }
 }
 
-/// Encoded as version (`u16`, 1), hash seed and the 32 bytes of the secret.
+/// Encoded as version (`u16`), hash seed and the 32 bytes of the secret; in version 2 the number of replicas (`u8`) follows. One replica is
+/// written as version 1, which earlier programs know.
 impl Field for ServiceSettings {
     fn encode(&self, to: &mut Writer) {
-        to.u16(VERSION);
+        let has_replicas = self.replicas != 1;
+        to.u16(if has_replicas { VERSION } else { WITHOUT_REPLICAS });
         self.hash_seed.encode(to);
         to.raw(&self.secret);
+        if has_replicas {
+            to.u8(self.replicas);
+        }
     }
 
     fn decode(from: &mut Reader<'_>, _: &'static str) -> Result<ServiceSettings, DecodeError> {
         let version = from.u16()?;
-        if version != VERSION {
+        if !(WITHOUT_REPLICAS..=VERSION).contains(&version) {
             let (field, value) = ("version of a service's settings", version.into());
             return Err(DecodeError::Value { field, value });
         }
@@ -46,7 +58,16 @@ impl Field for ServiceSettings {
         for byte in &mut secret {
             *byte = from.u8()?;
         }
-        Ok(ServiceSettings { hash_seed, secret })
+        let replicas = if version == VERSION { from.u8()? } else { 1 };
+        if version == VERSION && replicas != REPLICAS_MAX {
+            let (field, value) = ("number of replicas", replicas.into());
+            return Err(DecodeError::Value { field, value });
+        }
+        Ok(ServiceSettings {
+            hash_seed,
+            secret,
+            replicas,
+        })
     }
 }
 
@@ -75,31 +96,42 @@ mod tests {
     use super::*;
     use drover_base::HashKind;
 
-    fn settings() -> ServiceSettings {
+    fn settings(replicas: u8) -> ServiceSettings {
         ServiceSettings {
             hash_seed: HashSeed::of(HashKind::Aes, 0xdead, 0xbeef),
             secret: [7; SECRET_BYTES],
+            replicas,
         }
     }
 
     #[test]
     fn settings_come_back_and_other_bytes_do_not() {
-        let mut bytes = settings().to_bytes();
-        assert_eq!(ServiceSettings::from_bytes(&bytes), Ok(settings()));
-        for len in 0..bytes.len() {
-            assert!(ServiceSettings::from_bytes(&bytes[..len]).is_err());
+        for replicas in 1..=REPLICAS_MAX {
+            let settings = settings(replicas);
+            let mut bytes = settings.to_bytes();
+            assert_eq!(
+                bytes[0], replicas,
+                "one replica is written as before there were more"
+            );
+            assert_eq!(ServiceSettings::from_bytes(&bytes), Ok(settings));
+            for len in 0..bytes.len() {
+                assert!(ServiceSettings::from_bytes(&bytes[..len]).is_err());
+            }
+            bytes.push(0);
+            assert!(ServiceSettings::from_bytes(&bytes).is_err(), "a byte too many");
+            bytes.pop();
+            bytes[0] = 3;
+            let error = ServiceSettings::from_bytes(&bytes).expect_err("another version");
+            assert!(error.to_string().contains("version"), "{error}");
         }
-        bytes.push(0);
-        assert!(ServiceSettings::from_bytes(&bytes).is_err(), "a byte too many");
-        bytes.pop();
-        bytes[0] = 2;
-        let error = ServiceSettings::from_bytes(&bytes).expect_err("another version");
-        assert!(error.to_string().contains("version"), "{error}");
+        let mut bytes = settings(2).to_bytes();
+        *bytes.last_mut().expect("a number of replicas") = 3;
+        assert!(ServiceSettings::from_bytes(&bytes).is_err());
     }
 
     #[test]
     fn no_secret_is_printed() {
-        let text = format!("{:?}", settings());
+        let text = format!("{:?}", settings(2));
         assert!(!text.contains("secret") && !text.contains('7'), "{text}");
     }
 }

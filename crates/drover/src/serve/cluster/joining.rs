@@ -83,6 +83,7 @@ fn first_settings(settings: &Settings) -> ServiceSettings {
     ServiceSettings {
         hash_seed: HashSeed::drawn(settings.service.hash.value, &cpu),
         secret,
+        replicas: 1,
     }
 }
 
