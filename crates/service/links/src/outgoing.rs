@@ -31,6 +31,8 @@ pub(crate) enum LinkFailure {
     Restarted,
     #[error("the peer's life has ended")]
     Retired,
+    #[error("another member owns what its replies are about")]
+    Void,
 }
 
 /// A message without a reply so far.

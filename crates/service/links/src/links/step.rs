@@ -237,6 +237,17 @@ impl Links {
         }
     }
 
+    /// Closes the incoming links whose replies have not all been written: those must not leave any more.
+    pub fn close_unsent<H: LinkHandler>(&mut self, handler: &mut H) {
+        for slot in 0..self.incoming.len() {
+            let has_replies = |link: &Incoming| !link.queue.is_empty();
+            if self.incoming[slot].as_ref().is_some_and(has_replies) {
+                let token = INCOMING | slot as u64;
+                self.close(token, Failed::Link(LinkFailure::Void), handler);
+            }
+        }
+    }
+
     /// Makes good for a step that panicked: the link whose message or reply was being handled is closed by the next step. For
     /// a caller that has caught the panic.
     pub fn recover(&mut self) {
