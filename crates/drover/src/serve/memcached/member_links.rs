@@ -36,6 +36,11 @@ impl MemberLinks {
         self.links.flush()
     }
 
+    /// Closes the incoming links with replies that were not written yet.
+    pub(super) fn close_unsent(&mut self, handler: &mut impl LinkHandler) {
+        self.links.close_unsent(handler);
+    }
+
     /// Whether requests that found a link full should be sent again.
     pub(super) fn has_space_again(&mut self) -> bool {
         self.links.has_space_again()

@@ -91,9 +91,22 @@ impl ServedShards {
         self.cores[core].is_held.store(1, Ordering::SeqCst);
     }
 
-    /// Releases a core, on it: keepers have everything that its replies say, or no reply will leave.
+    /// Releases a core, on it: keepers have everything that its replies say.
     pub fn release(&self, core: usize) {
         self.cores[core].is_held.store(0, Ordering::SeqCst);
+    }
+
+    /// Releases a core, on it, none of whose held replies may ever leave: it has changed items of a shard that is not this member's any
+    /// more. Whoever has replies of the core sees that [`voids`](ServedShards::voids) has grown since they were held, and drops them.
+    pub fn release_void(&self, core: usize) {
+        // Relaxed: read on the same core.
+        self.cores[core].voids.fetch_add(1, Ordering::Relaxed);
+        self.release(core);
+    }
+
+    /// How often a core was [released without its replies](ServedShards::release_void). To be asked on it.
+    pub fn voids(&self, core: usize) -> u64 {
+        self.cores[core].voids.load(Ordering::Relaxed)
     }
 
     /// A core says which peer it has awaited for longest, and since when on its clock.

@@ -31,6 +31,8 @@ pub(super) struct CoreState {
     changed: Mutex<Vec<u8>>,
     /// 1: replies wait for keepers of copies. Only the core itself changes it.
     pub(super) is_held: AtomicU32,
+    /// How often what was held has become void. Only the core itself changes it.
+    pub(super) voids: AtomicU64,
     /// The peer that has been awaited for longest, and since when.
     pub(super) waiting: Mutex<Option<(u16, Ns)>>,
     pub(super) waker: Mutex<Option<WakeCore>>,
