@@ -39,7 +39,9 @@ impl Copies {
 
     /// What the cores do for the copy of a shard.
     pub(crate) fn stage(&self, shard: ShardId) -> CopyStage {
-        self.by_shard.get(&shard).map_or(CopyStage::None, |copy| copy.stage)
+        self.by_shard
+            .get(&shard)
+            .map_or(CopyStage::None, |copy| copy.stage)
     }
 
     /// Takes the copies that one keeper is to have and that nothing has been sent to yet, of shards that are `ready`: what changes in

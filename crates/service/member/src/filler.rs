@@ -115,7 +115,9 @@ impl<'f> Cores<'f> {
     fn connect(filler: &'f Filler, set: &[Copied]) -> Result<Cores<'f>, HandoverError> {
         let shared = &filler.shared;
         let (shard_count, core_count) = (shared.shards.shard_count(), shared.shards.core_count());
-        let partitions = set.iter().flat_map(|(shard, _)| shard.partitions(shard_count, core_count));
+        let partitions = set
+            .iter()
+            .flat_map(|(shard, _)| shard.partitions(shard_count, core_count));
         let partitions: BTreeSet<usize> = partitions.collect();
         let connect = |index: usize| -> Result<Connection, HandoverError> {
             let call: Box<dyn Call> = shared.connect_copies(index)?;

@@ -120,8 +120,16 @@ impl State {
             self.outgoing.follow(&map, &self.shards);
         }
         let is_busy = is_new_map || !actions.is_empty();
+        let promoted_before = self.tally.promoted_shards;
         for action in actions.drain(..) {
             self.act(action, now);
+        }
+        let shards = self.tally.promoted_shards - promoted_before;
+        if shards > 0 {
+            tracing::warn!(
+                shards,
+                "a member is gone: shards of it go on here, with the copies that this member kept"
+            );
         }
         self.actions = actions;
         if is_busy {
@@ -324,7 +332,9 @@ impl State {
         let moves = map.moves().iter();
         let ownership = self.agent.ownership();
         let kept = map.shards().filter(|shard| self.contents.is_kept(*shard));
-        let copied = map.shards().filter(|shard| ownership.copy(*shard).is_some_and(|copy| copy.is_complete));
+        let copied = map
+            .shards()
+            .filter(|shard| ownership.copy(*shard).is_some_and(|copy| copy.is_complete));
         MemberStatus {
             id: self.agent.id().cloned(),
             epoch: map.epoch(),

@@ -139,6 +139,7 @@ impl Starting {
             terms: self.terms,
             handover: HandoverTimes::default(),
             handovers_max: MOVES_MAX,
+            replicas: self.joining.agreed.replicas,
             shards: self.parts.shards,
             network: Arc::new(LinkNetwork::new(identity.clone())),
         };

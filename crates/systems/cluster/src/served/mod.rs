@@ -65,6 +65,8 @@ pub struct ServedShards {
     has_copies: AtomicU32,
     /// Peers by number. A number keeps its meaning: each life of a member has one of its own.
     peers: Mutex<Vec<Peer>>,
+    /// Number of peers whose life has ended.
+    ended: AtomicU64,
 }
 
 impl fmt::Debug for ServedShards {
@@ -82,6 +84,8 @@ pub struct Peer {
     pub id: MemberId,
     /// Where it is reached.
     pub addresses: Vec<String>,
+    /// The map has it no more: it answers for nothing, and never will.
+    pub has_ended: bool,
 }
 
 impl ServedShards {
@@ -102,6 +106,7 @@ impl ServedShards {
             copies: (0..shard_count).map(|_| Mutex::default()).collect(),
             has_copies: AtomicU32::new(0),
             peers: Mutex::default(),
+            ended: AtomicU64::new(0),
         })
     }
 
@@ -141,6 +146,19 @@ impl ServedShards {
     /// The peer with this number; `None` only for a number that no verdict had.
     pub fn peer(&self, number: u16) -> Option<Peer> {
         self.peers().get(usize::from(number)).cloned()
+    }
+
+    /// Number of peers whose life has ended, so far. Cost: a load.
+    #[inline]
+    pub fn ended_count(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// The numbers of the peers whose life has ended.
+    pub fn ended_peers(&self) -> Vec<u16> {
+        let peers = self.peers();
+        let ended = peers.iter().zip(0..).filter(|(peer, _)| peer.has_ended);
+        ended.map(|(_, number)| number).collect()
     }
 
     /// The numbers of the peers that own shards, as far as this member knows.

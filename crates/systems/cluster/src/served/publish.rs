@@ -103,12 +103,22 @@ impl ServedShards {
             let (id, addresses) = (it.member.id(), it.member.advert.addresses().to_vec());
             let known = peers.iter().position(|peer| peer.id == id);
             let number = known.unwrap_or_else(|| {
-                peers.push(Peer { id, addresses });
+                peers.push(Peer {
+                    id,
+                    addresses,
+                    has_ended: false,
+                });
                 peers.len() - 1
             });
             // After 65,535 lives of members the others' requests have nowhere to go; a restart of this member helps.
             u32::try_from(number + 1).map_or(0, |number| if number <= PEER { number } else { 0 })
         };
-        map.members().iter().map(number).collect()
+        let numbers = map.members().iter().map(number).collect();
+        for peer in peers.iter_mut().filter(|peer| !peer.has_ended) {
+            peer.has_ended = map.index_of(&peer.id).is_none();
+        }
+        let ended = peers.iter().filter(|peer| peer.has_ended).count();
+        self.ended.store(ended as u64, Ordering::Relaxed);
+        numbers
     }
 }

@@ -77,6 +77,24 @@ fn changes_of_moving_shards_are_noted_once() {
 }
 
 #[test]
+fn peers_that_the_map_has_no_more_have_ended() {
+    let mut ownership = Ownership::new(3);
+    ownership.set_id(Some(member("a").id()));
+    ownership.learn(&map(), |_| None);
+    let served = ServedShards::new(3, 1);
+    served.publish_all(&ownership, &Published::default());
+    assert_eq!((served.ended_count(), served.ended_peers()), (0, vec![]));
+    let mut draft = Draft::after(&map());
+    draft.remove(|member| &**member.advert.name() == "b");
+    ownership.learn(&Arc::new(draft.finish().expect("a change")), |_| None);
+    served.publish_all(&ownership, &Published::default());
+    let ended = served.ended_peers();
+    assert_eq!((served.ended_count(), ended.len()), (1, 1));
+    let peer = served.peer(ended[0]).expect("it had a number");
+    assert_eq!(peer.id, member("b").id());
+}
+
+#[test]
 fn a_barrier_waits_for_every_core() {
     let served = ServedShards::new(3, 2);
     let rounds = served.rounds();

@@ -73,7 +73,9 @@ pub fn accepted(accepted: &Accepted, history: &mut History, counts: &mut Counts)
             continue;
         };
         let copy = before.copy(shard).filter(|copy| copy.is_complete);
-        if let Some((copy, keeper)) = copy.map(|copy| (copy, &before.members()[usize::from(copy.keeper)].member)) {
+        if let Some((copy, keeper)) =
+            copy.map(|copy| (copy, &before.members()[usize::from(copy.keeper)].member))
+        {
             if map.owner(shard) == Some(keeper) && to.since == copy.tenure {
                 counts.promoted += 1;
                 // Nothing may be lost.

@@ -361,7 +361,14 @@ impl World {
             if matches!(message, Message::Copy(_)) && self.rng.chance(0.1) {
                 let at = self.now + Ns(self.rng.below(100_000_000));
                 let message = message.clone();
-                self.schedule(at, Event::ToMember { member, life, message });
+                self.schedule(
+                    at,
+                    Event::ToMember {
+                        member,
+                        life,
+                        message,
+                    },
+                );
             }
             let at = self.arrival();
             self.schedule(
