@@ -83,6 +83,17 @@ impl Service {
         }
     }
 
+    /// Members that have each item, as the service's settings say.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub fn replicas(&mut self) -> Result<u8, Failure> {
+        match self.ask(&RegistryRequest::Settings(None))? {
+            RegistryReply::Settings(settings) => Ok(settings.map_or(1, |settings| settings.replicas)),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// Changes the map by `change`, again if somebody else has changed it meanwhile. Returns what is in force then.
     ///
     /// # Errors

@@ -192,7 +192,8 @@ impl<S: HostingSystem> Hosted<'_, S> {
         let mut memcached =
             memcached.map_err(|error| Failure::new(exit::OS_ERROR, format!("sockets: {error}")))?;
         if let Some(member) = member {
-            memcached.join(member.parts.shards.clone(), member.parts.make_links());
+            let parts = &member.parts;
+            memcached.join(parts.shards.clone(), parts.make_links(), parts.has_replicas);
         }
         Ok(Some(Arc::new(memcached)))
     }

@@ -1,5 +1,6 @@
 //! [`Joining`]: what a member must know of its service before its cores start.
 
+use super::agreed::Agreed;
 use crate::auth;
 use crate::cluster::{ServiceUrl, refused};
 use crate::exit::{self, Failure};
@@ -26,6 +27,7 @@ pub struct Joining {
     pub service: ServiceUrl,
     pub member_name: String,
     pub settings: ServiceSettings,
+    pub agreed: Agreed,
     pub registry: EtcdRegistry,
 }
 
@@ -33,7 +35,8 @@ pub struct Joining {
 /// URL. Waits for an etcd that does not answer. `None`: a signal asked to stop meanwhile.
 ///
 /// # Errors
-/// What does not heal: etcd refuses the member, another member has its name, or it has none.
+/// What does not heal: etcd refuses the member, another member has its name, it has none, or it wants another lease or
+/// number of replicas than its service has.
 pub fn join(
     settings: &Settings,
     service: &ServiceUrl,
@@ -66,13 +69,15 @@ pub fn join(
             format!("{service}: unexpected answer {reply:?}"),
         ));
     };
-    if !asking.wait_for_name(&member_name, cluster.terms().ttl + LEASE_SLACK)? {
+    let agreed = Agreed::with(service, cluster, &found)?;
+    if !asking.wait_for_name(&member_name, Ns::from_s(agreed.lease_s) + LEASE_SLACK)? {
         return Ok(None);
     }
     Ok(Some(Joining {
         service: service.clone(),
         member_name,
         settings: found,
+        agreed,
         registry: asking.registry,
     }))
 }
@@ -84,9 +89,12 @@ fn first_settings(settings: &Settings) -> ServiceSettings {
     for word in secret.chunks_exact_mut(8) {
         word.copy_from_slice(&cpu.secret().to_le_bytes());
     }
+    let own = Agreed::of(&settings.cluster);
     ServiceSettings {
         hash_seed: HashSeed::drawn(settings.service.hash.value, &cpu),
         secret,
+        replicas: own.replicas,
+        lease_s: u16::try_from(own.lease_s).ok(),
     }
 }
 

@@ -3,12 +3,13 @@
 //! ```text
 //! prepare   listen      the port of the links, as the user who starts the process
 //!           etcd_user   user and password for etcd, as that one, too
-//! wait      Joining     etcd answers: hash seed and secret of the service; nobody else has the name
+//! wait      Joining     etcd answers: hash seed, secret, lease and replicas of the service; nobody else has the name
 //! start     CoreParts   what each core needs: shards that it may serve, links to other members
 //!           Membership  control thread, acceptor of links; its end is the member's
 //! ```
 
 mod advert;
+mod agreed;
 mod joining;
 mod listen;
 mod membership;

@@ -112,6 +112,8 @@ impl TestService {
         let settings = ServiceSettings {
             hash_seed: SEED,
             secret,
+            replicas: 1,
+            lease_s: None,
         };
         this.ask(RegistryRequest::Settings(Some(settings)));
         for name in names {
