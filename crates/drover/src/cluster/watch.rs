@@ -160,6 +160,8 @@ mod tests {
                 shards,
                 moving_in: 0,
                 moving_out: 0,
+                copied: 0,
+                kept: 0,
             }
         };
         let seen = |epoch, members: Vec<MemberView>| Seen {
