@@ -1,9 +1,10 @@
 //! A service under load in which everything goes wrong that may: planned changes, members that die, stand still or are cut off
 //! etcd, and restarts of etcd.
 //!
-//! Every operation on 5,000 keys with times to live is recorded. At the end the history of each key must be linearizable, as that of a
-//! register: a key may lose its value without a DELETE only when the member that had it was lost, and planned changes and restarts
-//! of etcd lose nothing. Flags, remaining times and CAS numbers of what is read must be those of what was written. All waits end.
+//! Every operation on 5,000 keys with times to live, by memcached and native clients, is recorded. At the end the history of each key
+//! must be linearizable, as that of a register: a key may lose its value without a DELETE only when the member that had it was lost,
+//! and planned changes and restarts of etcd lose nothing. Flags, remaining times and CAS numbers of what is read must be those of
+//! what was written. All waits end.
 //!
 //! With `--replicas 2` no value may be lost at all: a member is killed, paused or cut off only when each of its shards has a complete
 //! copy, and each acknowledged write must survive that.
@@ -13,10 +14,13 @@
 
 mod check;
 mod conn;
+mod draw;
 mod load;
+mod native;
 mod own;
 mod owners;
 mod report;
+mod session;
 mod times;
 mod trouble;
 

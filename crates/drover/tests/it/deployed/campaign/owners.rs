@@ -69,8 +69,7 @@ impl Owners {
         let registered = view.members.iter().map(|member| member.advert.name().to_string());
         let owners: BTreeSet<Option<String>> = map.shards().map(|shard| owner(&map, shard)).collect();
         let wanted: BTreeSet<Option<String>> = names.iter().cloned().map(Some).collect();
-        let is_safe =
-            |shard| copies == Copies::One || map.copy(shard).is_some_and(|copy| copy.is_complete);
+        let is_safe = |shard| copies == Copies::One || map.copy(shard).is_some_and(|copy| copy.is_complete);
         map.moves().is_empty()
             && map.shards().all(is_safe)
             && registered.eq(names.iter().cloned())

@@ -69,6 +69,16 @@ impl Copies {
             Copies::Two => &["--replicas", "2"],
         }
     }
+
+    /// Whether operators see, too, that every shard has them.
+    fn are_shown(self) -> bool {
+        if self == Copies::One {
+            return true;
+        }
+        let (_, status, _) = drover(&["cluster", "status", "--cluster", CLUSTER, "--json"], "");
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+        status["single"] == 0
+    }
 }
 
 /// A service under load.
@@ -88,7 +98,9 @@ impl Campaign {
         let bed = Bed::start("campaign", copies.flags());
         let mut owners = Owners::open();
         let names = bed.names();
-        until(SETTLED, || owners.is_settled(&names, copies));
+        until(SETTLED, || {
+            owners.is_settled(&names, copies) && copies.are_shown()
+        });
         let mut own = Own::default();
         let keys: Vec<u32> = (0..KEYS).collect();
         own.write(&keys, &names[0]);
@@ -153,7 +165,9 @@ impl Campaign {
     /// Waits until another member may be lost.
     fn settle(&mut self) -> Duration {
         let (names, copies) = (self.bed.names(), self.copies);
-        until(SETTLED, || self.owners.is_settled(&names, copies))
+        until(SETTLED, || {
+            self.owners.is_settled(&names, copies) && copies.are_shown()
+        })
     }
 
     /// Does to a member what loses it, and waits until the others serve all its keys.
