@@ -71,6 +71,16 @@ const FAMILIES: &[Family<ClusterSnapshot>] = &[
         },
     ),
     gauge(
+        "drover_cluster_copies_kept",
+        "Shards of other members of which the member keeps a copy.",
+        |all, out| out.count(&[], all.status.shards.kept as u64),
+    ),
+    gauge(
+        "drover_cluster_shards_with_copy",
+        "Shards of the member of which another member keeps a complete copy.",
+        |all, out| out.count(&[], all.status.shards.copied as u64),
+    ),
+    gauge(
         "drover_cluster_registry_failures",
         "Requests to etcd without an answer since the last answer.",
         |all, out| out.count(&[], all.status.registry.failures),
@@ -97,6 +107,16 @@ const FAMILIES: &[Family<ClusterSnapshot>] = &[
         "drover_cluster_lost_shards_total",
         "Shards that began empty at the member since their owner had died.",
         |all, out| out.count(&[], all.status.tally.lost_shards),
+    ),
+    counter(
+        "drover_cluster_promoted_shards_total",
+        "Shards whose owner had died and whose copy the member serves since.",
+        |all, out| out.count(&[], all.status.tally.promoted_shards),
+    ),
+    counter(
+        "drover_cluster_copy_restarts_total",
+        "Copies of the member's shards that were begun again, since the member that keeps them did not follow.",
+        |all, out| out.count(&[], all.status.tally.restarted_copies),
     ),
     counter(
         "drover_cluster_failed_handovers_total",

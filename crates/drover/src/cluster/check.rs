@@ -4,7 +4,7 @@ use super::addresses::{MEMBER, host_port};
 use super::members::{self, State};
 use super::{Service, ViewArgs, load};
 use crate::exit::Failure;
-use drover_cluster::{Advert, Map, View};
+use drover_cluster::{Advert, Map, Standing, View};
 use drover_control::Credentials;
 use std::collections::BTreeSet;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -52,6 +52,9 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 fn look(service: &mut Service, credentials: Option<&Credentials>) -> Result<BTreeSet<String>, Failure> {
     let (view, map) = service.look()?;
     let mut problems: BTreeSet<String> = of_map(&view, &map).into_iter().collect();
+    if service.replicas()? > 1 {
+        problems.extend(without_copies(&map));
+    }
     let adverts: Vec<&Advert> = view.members.iter().map(|member| &member.advert).collect();
     problems.extend(adverts.iter().filter_map(|advert| unreachable(advert)));
     let loads = load::of_all(&adverts, credentials);
@@ -92,6 +95,18 @@ fn of_map(view: &View, map: &Map) -> Vec<String> {
     problems
 }
 
+/// A sentence, if shards have only one copy and members are there that could keep another.
+fn without_copies(map: &Map) -> Option<String> {
+    let takes = map
+        .members()
+        .iter()
+        .filter(|it| it.standing != Standing::Draining);
+    (members::singles(map) > 0).then(|| match takes.count() {
+        0 | 1 => "shards have only one copy: fewer than two members take shards".to_owned(),
+        _ => "shards have only one copy, and no other that is filled".to_owned(),
+    })
+}
+
 /// A sentence, if this machine does not reach the links of the member.
 pub fn unreachable(advert: &Advert) -> Option<String> {
     let name = advert.name();
@@ -113,7 +128,7 @@ pub fn unreachable(advert: &Advert) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drover_cluster::{Draft, Member, ShardId, Standing};
+    use drover_cluster::{Draft, Member, ShardId};
     use std::sync::Arc;
 
     #[test]
@@ -137,6 +152,8 @@ mod tests {
             map: None,
         };
         assert_eq!(of_map(&view, &map), [""; 0]);
+        let why = without_copies(&map).expect("there is no copy");
+        assert_eq!(why, "shards have only one copy, and no other that is filled");
         let mut draft = Draft::after(&map);
         draft.begin_move(ShardId(1), 0);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! [`MemberView`]: a member, as registry and map together have it.
 
-use drover_cluster::{Map, Member, Standing, View};
+use drover_cluster::{Map, Member, ShardId, Standing, View};
 use serde::Serialize;
 
 /// What a member is in its service.
@@ -45,6 +45,10 @@ pub struct MemberView {
     pub moving_in: usize,
     /// Shards on their way to others.
     pub moving_out: usize,
+    /// Shards that it owns and of which another member keeps a complete copy.
+    pub copied: usize,
+    /// Shards of others of which it keeps a copy, complete or not.
+    pub kept: usize,
 }
 
 /// All members, in the order of names; those that are gone behind.
@@ -54,6 +58,8 @@ pub fn of(view: &View, map: &Map) -> Vec<MemberView> {
         let is_registered = view.members.contains(&listed.member);
         let index = index as u16;
         let moves_from = |shard| map.tenure(shard).owner == Some(index);
+        let copies = map.shards().filter_map(|shard| map.copy(shard));
+        let is_copied = |shard: &ShardId| map.copy(*shard).is_some_and(|copy| copy.is_complete);
         MemberView {
             member: listed.member.clone(),
             state: match (is_registered, listed.standing) {
@@ -69,6 +75,11 @@ pub fn of(view: &View, map: &Map) -> Vec<MemberView> {
                 .iter()
                 .filter(|moving| moves_from(moving.shard))
                 .count(),
+            copied: map
+                .shards()
+                .filter(|shard| moves_from(*shard) && is_copied(shard))
+                .count(),
+            kept: copies.filter(|copy| copy.keeper == index).count(),
         }
     });
     let is_listed = |member: &&Member| map.members().iter().any(|listed| listed.member == **member);
@@ -79,10 +90,21 @@ pub fn of(view: &View, map: &Map) -> Vec<MemberView> {
         shards: 0,
         moving_in: 0,
         moving_out: 0,
+        copied: 0,
+        kept: 0,
     });
     let mut all: Vec<MemberView> = listed.chain(waiting).collect();
     all.sort_by_key(|it| (it.state == State::Gone, it.member.advert.name().clone()));
     all
+}
+
+/// Shards that have an owner, and no complete copy at another member: what only a machine has is lost with it.
+pub fn singles(map: &Map) -> usize {
+    let is_single = |shard: &ShardId| {
+        let is_copied = map.copy(*shard).is_some_and(|copy| copy.is_complete);
+        map.tenure(*shard).owner.is_some() && !is_copied
+    };
+    map.shards().filter(is_single).count()
 }
 
 /// Shards that nobody owns.
@@ -95,7 +117,7 @@ pub fn holes(map: &Map) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drover_cluster::{Advert, Draft, ShardId};
+    use drover_cluster::{Advert, Draft};
     use std::sync::Arc;
 
     fn member(name: &str) -> Member {
@@ -105,6 +127,32 @@ mod tests {
             advert,
             incarnation: 7,
         }
+    }
+
+    #[test]
+    fn only_complete_copies_count() {
+        let mut draft = Draft::after(&Map::none(4));
+        draft.add(member("a"), Standing::Settled);
+        draft.add(member("b"), Standing::Settled);
+        for shard in 0..3 {
+            draft.assign(ShardId(shard), 0);
+        }
+        let owned = draft.finish().expect("a change");
+        let mut draft = Draft::after(&owned);
+        draft.begin_copy(ShardId(0), 1);
+        draft.begin_copy(ShardId(1), 1);
+        let begun = draft.finish().expect("a change");
+        let mut draft = Draft::after(&begun);
+        draft.complete_copy(ShardId(1), begun.epoch());
+        let map = draft.finish().expect("a change");
+        let view = View {
+            revision: 3,
+            members: Arc::new(vec![member("a"), member("b")]),
+            map: None,
+        };
+        let copies: Vec<_> = of(&view, &map).iter().map(|it| (it.copied, it.kept)).collect();
+        assert_eq!(copies, [(1, 0), (0, 2)]);
+        assert_eq!((singles(&map), holes(&map)), (2, 1));
     }
 
     #[test]

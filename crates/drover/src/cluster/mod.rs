@@ -7,6 +7,7 @@ mod columns;
 mod drain;
 mod load;
 mod members;
+mod refusal;
 mod service;
 mod status;
 mod watch;
@@ -15,6 +16,7 @@ pub use addresses::{ADMIN, MEMBER, MEMCACHED};
 pub use advertised::Advertised;
 pub use check::unreachable;
 pub use drover_cluster_etcd::ServiceUrl;
+pub use refusal::refused;
 pub use service::Service;
 pub use status::table;
 
@@ -36,7 +38,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the members, who has how many of the shards, and what moves
+    /// Show the members, how many shards each one owns, and what moves
     Status(ViewArgs),
     /// Have a member give all its shards to the others, and wait until it has none
     Drain(drain::DrainArgs),

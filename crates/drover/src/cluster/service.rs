@@ -1,6 +1,6 @@
 //! [`Service`]: the registry of a service, for commands that may wait for its answer.
 
-use super::ServiceUrl;
+use super::{ServiceUrl, refused};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_cluster::{
@@ -57,7 +57,7 @@ impl Service {
     /// Members and map, and whether there is such a service at all.
     ///
     /// # Errors
-    /// etcd does not answer, or knows no such service.
+    /// etcd does not answer or refuses, or knows no such service.
     pub fn look(&mut self) -> Result<(View, Arc<Map>), Failure> {
         let view = self.view()?;
         match view.map.clone() {
@@ -75,7 +75,7 @@ impl Service {
     /// What etcd knows.
     ///
     /// # Errors
-    /// It does not answer.
+    /// It does not answer, or refuses.
     pub fn view(&mut self) -> Result<View, Failure> {
         match self.ask(&RegistryRequest::Look)? {
             RegistryReply::View(view) => Ok(view),
@@ -83,10 +83,21 @@ impl Service {
         }
     }
 
+    /// Members that have each item, as the service's settings say.
+    ///
+    /// # Errors
+    /// etcd does not answer.
+    pub fn replicas(&mut self) -> Result<u8, Failure> {
+        match self.ask(&RegistryRequest::Settings(None))? {
+            RegistryReply::Settings(settings) => Ok(settings.map_or(1, |settings| settings.replicas)),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
     /// Changes the map by `change`, again if somebody else has changed it meanwhile. Returns what is in force then.
     ///
     /// # Errors
-    /// etcd does not answer, or `change` refuses.
+    /// etcd does not answer or refuses, or `change` refuses.
     pub fn change(
         &mut self,
         change: impl Fn(&View, &mut Draft) -> Result<(), Failure>,
@@ -123,7 +134,7 @@ impl Service {
         }
     }
 
-    /// Asks until there is an answer, or patience is over. A commit whose answer was lost is repeated, too: if it took effect, the
+    /// Asks until there is an answer, a refusal, or patience is over. A commit whose answer was lost is repeated, too: if it took effect, the
     /// second one conflicts, and the map that is looked at then has the change.
     fn ask(&mut self, request: &RegistryRequest) -> Result<RegistryReply, Failure> {
         let until = self.until(self.patience);
@@ -132,6 +143,10 @@ impl Service {
             self.registry.submit(Ns::ZERO, self.tickets, request.clone());
             if let Some(reply) = self.reply_to(self.tickets, until) {
                 return Ok(reply);
+            }
+            let failure = self.registry.no_answer();
+            if failure.is_refusal {
+                return Err(refused(&self.url, &failure));
             }
             if self.rest(until) <= PAUSE {
                 return Err(self.silent());

@@ -18,6 +18,10 @@ struct ServiceStatus<'a> {
     holes: usize,
     /// Shards that are being handed over.
     moving: usize,
+    /// Members that are to have each item.
+    replicas: u8,
+    /// Shards that only one member has, or is sure to have all of.
+    single: usize,
     members: Vec<MemberStatus<'a>>,
 }
 
@@ -31,6 +35,10 @@ struct MemberStatus<'a> {
     shards: usize,
     moving_in: usize,
     moving_out: usize,
+    /// Shards of its own that another member has all of, too.
+    copied: usize,
+    /// Shards of others that it keeps a copy of.
+    kept: usize,
     /// Maps that it is behind.
     lag: Option<u64>,
     addresses: &'a [String],
@@ -62,6 +70,7 @@ fn show(
     show: impl FnOnce(&ServiceStatus<'_>) -> String,
 ) -> Result<String, Failure> {
     let (view, map) = service.look()?;
+    let replicas = service.replicas()?;
     let views = members::of(&view, &map);
     let adverts: Vec<&Advert> = views.iter().map(|it| &it.member.advert).collect();
     let loads = load::of_all(&adverts, credentials);
@@ -74,6 +83,8 @@ fn show(
         shards: map.shard_count(),
         holes: members::holes(&map),
         moving: map.moves().len(),
+        replicas,
+        single: members::singles(&map),
         members: pairs
             .map(|(view, load)| member(view, load, newest.epoch().0))
             .collect(),
@@ -90,6 +101,8 @@ fn member(view: &MemberView, load: Option<Load>, newest: u64) -> MemberStatus<'_
         shards: view.shards,
         moving_in: view.moving_in,
         moving_out: view.moving_out,
+        copied: view.copied,
+        kept: view.kept,
         lag: load
             .and_then(|load| load.epoch)
             .map(|epoch| newest.saturating_sub(epoch)),
@@ -98,37 +111,44 @@ fn member(view: &MemberView, load: Option<Load>, newest: u64) -> MemberStatus<'_
     }
 }
 
-const HEAD: [&str; 12] = [
-    "MEMBER", "STATE", "SHARDS", "SHARE", "IN", "OUT", "WEIGHT", "ITEMS", "HITS", "OPS/S", "LAG", "CHANGED",
+const HEAD: [&str; 14] = [
+    "MEMBER", "STATE", "SHARDS", "SHARE", "IN", "OUT", "COPIED", "KEEPS", "WEIGHT", "ITEMS", "HITS", "OPS/S",
+    "LAG", "CHANGED",
 ];
 
 fn text(status: &ServiceStatus<'_>) -> String {
     let mut rows = vec![HEAD.map(str::to_owned)];
-    rows.extend(status.members.iter().map(|member| row(member, status.shards)));
+    rows.extend(status.members.iter().map(|member| row(member, status)));
     let address = |member: &MemberStatus<'_>| format!("{}: {}\n", member.name, member.addresses.join(" "));
     let addresses = status.members.iter().map(address);
     format!(
-        "service {}: epoch {}, {} shards, {} without an owner, {} moving\n{}{}",
+        "service {}: epoch {}, {} shards, {} without an owner, {} moving{}\n{}{}",
         status.service,
         status.epoch,
         status.shards,
         status.holes,
         status.moving,
+        match status.replicas {
+            1 => String::new(),
+            _ => format!(", {} with one copy", status.single),
+        },
         columns::text(&rows),
         addresses.collect::<String>()
     )
 }
 
-fn row(member: &MemberStatus<'_>, shards: usize) -> [String; 12] {
+fn row(member: &MemberStatus<'_>, status: &ServiceStatus<'_>) -> [String; 14] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let load = member.load.as_ref();
+    let (load, with_copies) = (member.load.as_ref(), status.replicas > 1);
     [
         member.name.to_owned(),
         member.state.name().to_owned(),
         member.shards.to_string(),
-        format!("{:.1}%", 100.0 * member.shards as f64 / shards as f64),
+        format!("{:.1}%", 100.0 * member.shards as f64 / status.shards as f64),
         member.moving_in.to_string(),
         member.moving_out.to_string(),
+        or_dash(with_copies.then(|| member.copied.to_string())),
+        or_dash(with_copies.then(|| member.kept.to_string())),
         member.weight.to_string(),
         or_dash(load.map(|load| load.items.to_string())),
         or_dash(

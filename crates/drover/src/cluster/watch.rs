@@ -1,8 +1,8 @@
 //! `drover cluster watch`: what changes, a line each.
 
-use super::ViewArgs;
 use super::members::{self, MemberView};
-use crate::exit::Failure;
+use super::{Service, ViewArgs};
+use crate::exit::{self, Failure};
 use drover_cluster::{Map, View};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Changes that are not reported are looked for after this time.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// A line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -34,7 +34,7 @@ pub(super) fn run(args: &ViewArgs) -> Result<(), Failure> {
     loop {
         let view = match service.next_change(LOOK_EVERY) {
             Some(view) => view,
-            None => service.view()?,
+            None => look_again(&mut service)?,
         };
         let Some(map) = view.map.clone() else { continue };
         let next = seen(&view, &map);
@@ -45,6 +45,21 @@ pub(super) fn run(args: &ViewArgs) -> Result<(), Failure> {
             return Ok(());
         }
         last = next;
+    }
+}
+
+/// What etcd knows; waits for an etcd that does not answer.
+fn look_again(service: &mut Service) -> Result<View, Failure> {
+    let mut is_said = false;
+    loop {
+        match service.view() {
+            Err(failure) if failure.code == exit::UNAVAILABLE => {
+                if !std::mem::replace(&mut is_said, true) {
+                    eprintln!("drover: {failure}: waiting for etcd");
+                }
+            }
+            answer => return answer,
+        }
     }
 }
 
@@ -145,6 +160,8 @@ mod tests {
                 shards,
                 moving_in: 0,
                 moving_out: 0,
+                copied: 0,
+                kept: 0,
             }
         };
         let seen = |epoch, members: Vec<MemberView>| Seen {

@@ -2,6 +2,7 @@
 
 use super::Finding;
 use crate::cluster::{OptionalServiceArgs, Service, unreachable};
+use crate::exit;
 use drover_base::{Cpu, Ns};
 use drover_mem::NativeCpu;
 use std::io::{Read, Write};
@@ -34,7 +35,10 @@ fn of_service(mut service: Service) -> Vec<Finding> {
     let view = match service.view() {
         Ok(view) => view,
         Err(failure) => {
-            let fix = "start etcd, or name the address that it listens at for clients (--listen-client-urls)";
+            let fix = match failure.code {
+                exit::NO_PERMISSION => "name a user of etcd that may read and write the keys of the service",
+                _ => "start etcd, or name the address that it listens at for clients (--listen-client-urls)",
+            };
             return vec![Finding::bad("etcd", failure.text, fix)];
         }
     };

@@ -62,7 +62,8 @@ names it: each owns a share of the keys, in proportion to its -m. memcached clie
 own keys and asks the owners of the others. Native clients connect to the same URL and ask the owners themselves. Members \
 speak with each other at --advertise, over TCP without TLS: a secret that etcd keeps shuts strangers out, but the network \
 between members must be trusted. -Y holds at each member for its own clients. Without etcd at the start a member waits for \
-it; SIGTERM leaves the service at once, and what was not handed over before (`drover cluster drain`) is lost.
+it; SIGTERM leaves the service at once, and what was not handed over before (`drover cluster drain`) is lost, unless the \
+service has --replicas 2: then each shard has a copy at another member, which serves it when its owner is gone.
 
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use, \
 70 internal error, 71 system error, 77 no permission.")]

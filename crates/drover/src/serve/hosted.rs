@@ -1,7 +1,7 @@
 //! A system whose workers host memcached's clients at sockets, and which may have a memory file, as `serve` starts it.
 
 use super::announce::{announce, size};
-use super::cluster::{self, Joining, MemberPort, Membership, Starting};
+use super::cluster::{self, EtcdUser, Joining, MemberPort, Membership, Starting};
 use super::memcached::{Items, Memcached, unix_time_s};
 use super::ops::{self, Files, Signals};
 use super::plan::{NoPlan, plan_of};
@@ -30,6 +30,8 @@ pub(super) struct Hosted<'a, S: HostingSystem> {
     sockets: Vec<Listener>,
     /// Where other members reach this one; `None`: it is no member.
     member_port: Option<MemberPort>,
+    /// Who it is to etcd, if a file says so.
+    etcd_user: Option<EtcdUser>,
     /// The service of the member, once it is known.
     joining: Option<Joining>,
 }
@@ -40,6 +42,7 @@ impl<'a, S: HostingSystem> Prepare<'a> for Hosted<'a, S> {
             settings,
             sockets: ways::open_all(settings, ops::inherited()?)?,
             member_port: cluster::listen(settings)?,
+            etcd_user: cluster::etcd_user(settings)?,
             joining: None,
             plan: plan_of::<S>(settings).map_err(|why| refusal(settings, why))?,
         })
@@ -61,7 +64,7 @@ impl<S: HostingSystem> Start for Hosted<'_, S> {
         let Some(service) = self.settings.cluster.service.as_ref() else {
             return Ok(true);
         };
-        self.joining = cluster::join(self.settings, service, signals)?;
+        self.joining = cluster::join(self.settings, service, self.etcd_user.take(), signals)?;
         Ok(self.joining.is_some())
     }
 
@@ -189,7 +192,8 @@ impl<S: HostingSystem> Hosted<'_, S> {
         let mut memcached =
             memcached.map_err(|error| Failure::new(exit::OS_ERROR, format!("sockets: {error}")))?;
         if let Some(member) = member {
-            memcached.join(member.parts.shards.clone(), member.parts.make_links());
+            let parts = &member.parts;
+            memcached.join(parts.shards.clone(), parts.make_links(), parts.has_replicas);
         }
         Ok(Some(Arc::new(memcached)))
     }

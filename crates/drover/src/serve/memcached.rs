@@ -1,5 +1,6 @@
 //! memcached clients: their sockets and protocol, run by the workers that own the items.
 
+mod copies;
 mod member_links;
 mod table;
 
@@ -11,7 +12,7 @@ use crate::admin::SocketStats;
 use drover_base::{Cpu, HashSeed};
 use drover_cluster::ServedShards;
 use drover_kv::{CoActors, CoreInfo, MakeCoActor};
-use drover_links::{LinkInbox, Links};
+use drover_links::{CoreInboxes, LinkInbox, LinkPurpose, Links};
 use drover_mem::NativeCpu;
 use drover_memcached::{
     AllowedCommands, Connections, Core, Count, GatewayInfo, Guest, ItemSettings, Judgement, Login,
@@ -65,12 +66,17 @@ struct MemberParts {
     shards: Arc<ServedShards>,
     counters: Vec<Arc<MemberCounters>>,
     make_links: MakeLinks,
+    /// In a member with replicas: the random number of this life of it.
+    life: Option<u64>,
     /// Where links to each core go, once it has started.
-    inboxes: Mutex<Vec<Option<LinkInbox>>>,
+    inboxes: Mutex<Vec<Option<CoreInbox>>>,
 }
 
+/// Where links to a core go: those for requests, and those for copies.
+type CoreInbox = (LinkInbox, Option<LinkInbox>);
+
 /// Makes the links of a core, on its thread.
-pub type MakeLinks = Box<dyn Fn() -> io::Result<Links> + Send + Sync>;
+pub type MakeLinks = Box<dyn Fn(LinkPurpose) -> io::Result<Links> + Send + Sync>;
 
 /// Where items are.
 pub enum Items<'a> {
@@ -148,9 +154,9 @@ impl Memcached {
         })
     }
 
-    /// Makes the cores those of a member that serves what `shards` says, and reaches the cores of others by links. To be called before the
-    /// workers start.
-    pub fn join(&mut self, shards: Arc<ServedShards>, make_links: MakeLinks) {
+    /// Makes the cores those of a member that serves what `shards` says, and reaches the cores of others by links. `has_replicas`: other
+    /// members keep copies of its items. To be called before the workers start.
+    pub fn join(&mut self, shards: Arc<ServedShards>, make_links: MakeLinks, has_replicas: bool) {
         let core_count = shards.core_count();
         let counters: Vec<Arc<MemberCounters>> = (0..core_count).map(|_| Arc::default()).collect();
         self.shown_counters.get_or_init(|| counters.clone());
@@ -158,19 +164,21 @@ impl Memcached {
             shards,
             counters,
             make_links,
+            life: has_replicas.then(drover_mem::entropy),
             inboxes: Mutex::new(vec![None; core_count]),
         });
     }
 
     /// Where links to each core of a member go. `None`: not all workers have started.
-    pub fn inboxes(&self) -> Option<Vec<LinkInbox>> {
+    pub fn inboxes(&self) -> Option<CoreInboxes> {
         let inboxes = &self.member.as_ref()?.inboxes;
-        inboxes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .cloned()
-            .collect()
+        let inboxes = inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: Option<Vec<CoreInbox>> = inboxes.iter().cloned().collect();
+        let (requests, copies): (_, Vec<_>) = all?.into_iter().unzip();
+        Some(CoreInboxes {
+            requests,
+            copies: copies.into_iter().flatten().collect(),
+        })
     }
 
     /// Counters of each core of a member; none if it is no member.
@@ -258,35 +266,41 @@ impl Memcached {
         let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner)[core_info.index].take();
         let rings = rings.ok_or_else(|| io::Error::other("a second co_actor for one worker"))?;
         rings.set_waker(core_info.waker.clone());
-        let (core, links) = match &self.member {
-            None => (Core::default(), None),
+        let (core, links, copies) = match &self.member {
+            None => (Core::default(), None, None),
             Some(member) => {
-                let (core, links) = member.start(core_info)?;
-                sockets.wake_for(links.fd())?;
-                (core, Some(links))
+                let (core, links, copies) = member.start(core_info)?;
+                for links in [Some(&links), copies.as_ref()].into_iter().flatten() {
+                    sockets.wake_for(links.fd())?;
+                }
+                (core, Some(links), copies)
             }
         };
-        Ok(Table::new(
-            sockets,
-            rings,
-            links,
-            core,
-            self.server.clone(),
-            self.busy_cores.clone(),
-        ))
+        let (server, busy_cores) = (self.server.clone(), self.busy_cores.clone());
+        let table = Table::new(sockets, rings, links, core, server, busy_cores);
+        Ok(match copies {
+            None => table,
+            Some(copies) => table.with_copies(copies),
+        })
     }
 }
 
 impl MemberParts {
-    /// State and links of a core that starts.
-    fn start(&self, core_info: &CoreInfo) -> io::Result<(Core, MemberLinks)> {
+    /// State and links of a core that starts, the second ones for copies.
+    fn start(&self, core_info: &CoreInfo) -> io::Result<(Core, MemberLinks, Option<MemberLinks>)> {
         let (index, waker) = (core_info.index, core_info.waker.clone());
-        let links = (self.make_links)()?;
+        let links = (self.make_links)(LinkPurpose::Requests)?;
+        let copies = self.life.map(|_| (self.make_links)(LinkPurpose::Copies));
+        let copies = copies.transpose()?;
         let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        inboxes[index] = Some(links.inbox());
+        inboxes[index] = Some((links.inbox(), copies.as_ref().map(Links::inbox)));
         self.shards.set_waker(index, Box::new(move || waker.wake()));
-        let core = Core::of_member(self.shards.clone(), index, self.counters[index].clone());
-        Ok((core, MemberLinks::new(links, self.shards.clone())))
+        let mut core = Core::of_member(self.shards.clone(), index, self.counters[index].clone());
+        if let Some(life) = self.life {
+            core = core.with_replicas(life);
+        }
+        let of_member = |links| MemberLinks::new(links, self.shards.clone());
+        Ok((core, of_member(links), copies.map(of_member)))
     }
 }
 

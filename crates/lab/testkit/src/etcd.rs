@@ -1,7 +1,8 @@
 //! [`Etcd`]: an etcd on loopback, for tests of services of several members.
 
 use crate::seeds;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -84,6 +85,36 @@ impl Etcd {
         std::fs::remove_dir_all(&self.folder).expect("a folder of ours");
         self.folder.set_extension("other");
         self.restart();
+    }
+
+    /// Waits until it answers, and has it refuse all clients but its user `root` with this password.
+    ///
+    /// # Panics
+    /// If it does not take one of the requests that this needs.
+    pub fn require_password(&self, password: &str) {
+        let is_well = |said: String| said.contains(r#""health":"true""#);
+        while !self.ask("GET /health", "").is_ok_and(is_well) {
+            std::thread::yield_now();
+        }
+        let user = format!(r#"{{"name":"root","password":"{password}"}}"#);
+        for (request, body) in [
+            ("POST /v3/auth/user/add", &*user),
+            ("POST /v3/auth/user/grant", r#"{"user":"root","role":"root"}"#),
+            ("POST /v3/auth/enable", "{}"),
+        ] {
+            let said = self.ask(request, body).expect("it has answered");
+            assert!(said.contains(" 200 OK"), "{request}: {said}");
+        }
+    }
+
+    /// Its answer to a request over HTTP, where it speaks JSON.
+    fn ask(&self, request: &str, body: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(self.host_port())?;
+        let head = format!("{request} HTTP/1.0\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all((head + body).as_bytes())?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said)?;
+        Ok(said)
     }
 
     /// Address for clients, as host and port.

@@ -30,29 +30,38 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// The failure, for those who wait.
-    pub(crate) fn no_answer(&self) -> NoAnswer {
+    fn no_answer(&self, user: Option<&str>) -> NoAnswer {
+        let refusal = match self {
+            Failure::Etcd(error) => refusal(error),
+            _ => None,
+        };
         NoAnswer {
-            why: self.to_string(),
-            is_refusal: matches!(self, Failure::Etcd(error) if is_refusal(error)),
+            is_refusal: refusal.is_some(),
+            why: match (refusal, user) {
+                (None, _) => self.to_string(),
+                (Some(message), Some(user)) => format!("the user {user}: {message}"),
+                (Some(message), None) => format!("clients without a user: {message}"),
+            },
         }
     }
 }
 
-/// Whether etcd refuses the client itself.
-fn is_refusal(error: &etcd_client::Error) -> bool {
+/// What etcd says if it refuses the client itself.
+fn refusal(error: &etcd_client::Error) -> Option<&str> {
     /// Numbers of gRPC's status codes.
     const INVALID_ARGUMENT: i32 = 3;
     const PERMISSION_DENIED: i32 = 7;
     const UNAUTHENTICATED: i32 = 16;
     let etcd_client::Error::GRpcStatus(status) = error else {
-        return false;
+        return None;
     };
-    match i32::from(status.code()) {
+    let is_refusal = match i32::from(status.code()) {
         PERMISSION_DENIED | UNAUTHENTICATED => true,
         // A wrong password, or none where one is needed; other arguments are ours.
         INVALID_ARGUMENT => status.message().contains("user"),
         _ => false,
-    }
+    };
+    is_refusal.then(|| status.message())
 }
 
 /// What tasks share.
@@ -75,6 +84,11 @@ impl Connection {
             cluster_id: AtomicU64::new(0),
             leases: Mutex::default(),
         }
+    }
+
+    /// What is known of a request that has failed.
+    pub(crate) fn no_answer(&self, failure: &Failure) -> NoAnswer {
+        failure.no_answer(self.options.user.as_ref().map(|(name, _)| &**name))
     }
 
     /// Longest time of a request.

@@ -86,11 +86,11 @@ pub enum OpenError {
     Thread(#[source] std::io::Error),
 }
 
-/// etcd has not answered.
+/// etcd has not answered, or refuses to.
 #[derive(Clone, PartialEq, Eq, Debug, Default, thiserror::Error)]
-#[error("etcd does not answer: {why}")]
+#[error("etcd {} {why}", if *is_refusal { "refuses" } else { "does not answer:" })]
 pub struct NoAnswer {
-    /// What the client of etcd says of the last failure.
+    /// What the client of etcd says of the last failure, or whom etcd refuses, and why.
     pub why: String,
     /// Whether etcd refuses this client, so that it is of no use to wait: wrong user or password, or no right to the keys.
     pub is_refusal: bool,
@@ -208,7 +208,7 @@ async fn serve(
                 Ok(reply) => RegistryEvent::Reply { ticket, reply },
                 Err(error) => {
                     tracing::debug!(%error, "etcd does not answer");
-                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = error.no_answer();
+                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = connection.no_answer(&error);
                     RegistryEvent::Failed { ticket }
                 }
             };

@@ -3,7 +3,7 @@
 use crate::control_link::ControlLink;
 use crate::half_open::{HalfOpen, Outcome};
 use crate::handshake::{LinkTarget, MemberIdentity, Refusal};
-use crate::inbox::{Arrival, LinkInbox};
+use crate::inbox::{Arrival, CoreInboxes, LinkInbox};
 use crate::socket;
 use drover_base::{Cpu, Ns};
 use drover_mem::NativeCpu;
@@ -31,7 +31,7 @@ pub struct AcceptorOptions {
     /// Maximum number of connections in the handshake; a further one takes the place of the oldest. All cores of a member may
     /// connect to all of another at the same moment.
     pub half_open_max: usize,
-    /// Maximum number of links from one member, which has one from each of its cores to each of this member's.
+    /// Maximum number of links from one member, which has up to two from each of its cores to each of this member's.
     pub links_per_member_max: usize,
     /// Maximum bytes of a message to the control thread.
     pub control_bytes_max: usize,
@@ -42,7 +42,7 @@ impl Default for AcceptorOptions {
         AcceptorOptions {
             handshake_timeout: Ns::from_s(2),
             half_open_max: 512,
-            links_per_member_max: 8192,
+            links_per_member_max: 16 << 10,
             control_bytes_max: 2 << 20,
         }
     }
@@ -59,15 +59,15 @@ pub struct LinkAcceptor {
 }
 
 impl LinkAcceptor {
-    /// Starts the thread. Links to core n go to the nth of `inboxes`, links to the control thread to `control`, which the
-    /// thread calls and which must not block.
+    /// Starts the thread. Links to core n go to the nth of `inboxes` for their purpose, links to the control thread to
+    /// `control`, which the thread calls and which must not block.
     ///
     /// # Errors
     /// The system refuses a descriptor or a thread.
     pub fn start(
         listener: TcpListener,
         identity: Arc<MemberIdentity>,
-        inboxes: Vec<LinkInbox>,
+        inboxes: impl Into<CoreInboxes>,
         control: impl FnMut(ControlLink) + Send + 'static,
         options: AcceptorOptions,
     ) -> io::Result<LinkAcceptor> {
@@ -76,7 +76,7 @@ impl LinkAcceptor {
         let mut reception = Reception {
             listener,
             identity,
-            inboxes,
+            inboxes: inboxes.into(),
             control: Box::new(control),
             options,
             half_open: Vec::new(),
@@ -121,7 +121,7 @@ impl Drop for LinkAcceptor {
 struct Reception {
     listener: TcpListener,
     identity: Arc<MemberIdentity>,
-    inboxes: Vec<LinkInbox>,
+    inboxes: CoreInboxes,
     control: Box<dyn FnMut(ControlLink) + Send>,
     options: AcceptorOptions,
     /// Connections in the handshake, oldest first.
@@ -227,13 +227,12 @@ impl Reception {
 
     /// Where links to `target` go; `None`: to the control thread.
     fn inbox_of(&self, target: LinkTarget) -> Result<Option<LinkInbox>, Refusal> {
-        match target {
-            LinkTarget::Control => Ok(None),
-            LinkTarget::Core(core) => match self.inboxes.get(usize::from(core)) {
-                Some(inbox) => Ok(Some(inbox.clone())),
-                None => Err(Refusal::Target),
-            },
-        }
+        let inbox = match target {
+            LinkTarget::Control => return Ok(None),
+            LinkTarget::Core(core) => self.inboxes.requests.get(usize::from(core)),
+            LinkTarget::Copies(core) => self.inboxes.copies.get(usize::from(core)),
+        };
+        inbox.cloned().map(Some).ok_or(Refusal::Target)
     }
 
     fn warn(&mut self, from: &dyn Display, refusal: Refusal, now: Ns) {

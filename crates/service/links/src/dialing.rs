@@ -42,16 +42,16 @@ pub(crate) struct Dialing {
 }
 
 impl Dialing {
-    /// Begins an attempt that may last until `until`.
+    /// Begins an attempt to reach `target` that may last until `until`.
     pub(crate) fn new(
         identity: &MemberIdentity,
         peer: &PeerAddr,
-        core: u16,
+        target: LinkTarget,
         until: Ns,
     ) -> io::Result<Dialing> {
         Ok(Dialing {
             socket: socket::connect(peer.addr)?,
-            prover: Prover::new(identity, &peer.name, LinkTarget::Core(core)),
+            prover: Prover::new(identity, &peer.name, target),
             stage: Stage::Connecting,
             challenge: [0; CHALLENGE_BYTES],
             got: 0,

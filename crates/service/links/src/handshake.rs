@@ -15,7 +15,7 @@
 //! |---|---|---|---|
 //! | 0 | 8 | magic | `drvrlink` |
 //! | 8 | 2 | version | 1, little-endian |
-//! | 10 | 2 | target | index of a core, or 0xffff: the control thread; little-endian |
+//! | 10 | 2 | target | index of a core, for requests; 0x8000 + index: for copies; 0xffff: the control thread; little-endian |
 //! | 12 | 32 | nonce | random |
 //! | 44 | 64 | service | name, zero-padded |
 //! | 108 | 64 | from | name of the member that connects, zero-padded |
@@ -48,6 +48,8 @@ pub(crate) const HELLO_BYTES: usize = NAMES_AT + 3 * NAME_BYTES_MAX;
 pub(crate) const CHALLENGE_BYTES: usize = 1 + NONCE_BYTES + PROOF_BYTES;
 /// Target of links to a control thread.
 const CONTROL: u16 = u16::MAX;
+/// In the target of links for copies, beside the index of a core.
+const COPIES: u16 = 0x8000;
 /// What every proof covers first: other protocols with the same secret have other proofs.
 const PROTOCOL: &[u8] = b"drover links between members, HMAC-SHA-256, version 1";
 const CLIENT: u8 = b'c';
@@ -76,8 +78,10 @@ impl fmt::Debug for MemberIdentity {
 /// The part of a member that a link reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkTarget {
-    /// The core with this index.
+    /// The core with this index, for requests.
     Core(u16),
+    /// The core with this index, for copies of items: what it serves also while its ordinary links wait.
+    Copies(u16),
     /// The control thread.
     Control,
 }
@@ -86,6 +90,7 @@ impl LinkTarget {
     fn to_number(self) -> u16 {
         match self {
             LinkTarget::Core(index) => index,
+            LinkTarget::Copies(index) => COPIES | index,
             LinkTarget::Control => CONTROL,
         }
     }
@@ -93,6 +98,7 @@ impl LinkTarget {
     fn of_number(number: u16) -> LinkTarget {
         match number {
             CONTROL => LinkTarget::Control,
+            index if index & COPIES != 0 => LinkTarget::Copies(index & !COPIES),
             index => LinkTarget::Core(index),
         }
     }
@@ -323,6 +329,21 @@ mod tests {
             (verifier.from.as_str(), verifier.target),
             ("a", LinkTarget::Core(3))
         );
+    }
+
+    #[test]
+    fn targets_keep_their_numbers() {
+        let targets = [
+            LinkTarget::Core(0),
+            LinkTarget::Core(77),
+            LinkTarget::Copies(0),
+            LinkTarget::Copies(77),
+            LinkTarget::Control,
+        ];
+        for target in targets {
+            assert_eq!(LinkTarget::of_number(target.to_number()), target);
+        }
+        assert_eq!(LinkTarget::Copies(1).to_number(), 0x8001);
     }
 
     #[test]

@@ -23,6 +23,25 @@ pub struct LinkInbox {
     bell: WakeFd,
 }
 
+/// The inboxes of a member's cores, in the order of their indices, by what their links are for.
+#[derive(Clone, Default, Debug)]
+pub struct CoreInboxes {
+    /// For requests.
+    pub requests: Vec<LinkInbox>,
+    /// For copies of items; none in a member without replicas.
+    pub copies: Vec<LinkInbox>,
+}
+
+impl From<Vec<LinkInbox>> for CoreInboxes {
+    /// Those of cores that take requests only.
+    fn from(requests: Vec<LinkInbox>) -> CoreInboxes {
+        CoreInboxes {
+            requests,
+            copies: Vec::new(),
+        }
+    }
+}
+
 impl LinkInbox {
     pub(crate) fn new() -> io::Result<LinkInbox> {
         Ok(LinkInbox {

@@ -11,6 +11,7 @@
 //!
 //! - [`Links`] are all links of one core: [`send`](Links::send), [`step`](Links::step), [`flush`](Links::flush). They
 //!   connect when something is sent, and never block. A [`LinkHandler`] serves messages and takes replies.
+//!   A core may have two of them, one for each [`LinkPurpose`]: while it takes no requests, it still serves copies.
 //! - [`LinkAcceptor`] is a thread that listens, lets in only members that know the service's secret, and gives each link to
 //!   the [`LinkInbox`] of the core it is meant for, or to the control thread.
 //! - [`LinkCaller`] is a blocking client for control threads, [`ControlLink`] the blocking server of its calls.
@@ -45,6 +46,6 @@ pub use control_link::ControlLink;
 pub use fuzz::fuzz_link;
 pub use handler::{LinkHandler, LinkReply, Source};
 pub use handshake::{LinkTarget, MemberIdentity, NAME_BYTES_MAX, Refusal, SECRET_BYTES};
-pub use inbox::LinkInbox;
+pub use inbox::{CoreInboxes, LinkInbox};
 pub use links::{FindPeer, LinkCounters, Links, SendRefused};
-pub use options::{LinksOptions, PeerAddr};
+pub use options::{LinkPurpose, LinksOptions, PeerAddr};

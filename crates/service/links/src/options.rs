@@ -1,5 +1,6 @@
 //! Options of a core's links.
 
+use crate::handshake::LinkTarget;
 use drover_base::Ns;
 use std::net::SocketAddr;
 
@@ -12,9 +13,31 @@ pub struct PeerAddr {
     pub addr: SocketAddr,
 }
 
+/// What links are for. The same cores of two members have links of their own for each purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum LinkPurpose {
+    /// Requests, which wait while their core waits for other members.
+    #[default]
+    Requests,
+    /// Copies of items, which never wait for requests.
+    Copies,
+}
+
+impl LinkPurpose {
+    /// The part of a member that such links to a core reach.
+    pub(crate) fn target(self, core: u16) -> LinkTarget {
+        match self {
+            LinkPurpose::Requests => LinkTarget::Core(core),
+            LinkPurpose::Copies => LinkTarget::Copies(core),
+        }
+    }
+}
+
 /// Options of a core's [`Links`](crate::Links). Both members should have the same.
 #[derive(Clone, Debug)]
 pub struct LinksOptions {
+    /// What the links are for.
+    pub purpose: LinkPurpose,
     /// Maximum bytes of a message; the link of a longer one is closed.
     pub message_bytes_max: usize,
     /// Maximum bytes of a reply; the link of a longer one is closed. Memory is taken as the bytes arrive.
@@ -39,6 +62,7 @@ pub struct LinksOptions {
 impl Default for LinksOptions {
     fn default() -> LinksOptions {
         LinksOptions {
+            purpose: LinkPurpose::Requests,
             message_bytes_max: 2 << 20,
             reply_bytes_max: 256 << 20,
             queue_bytes: 256 << 10,

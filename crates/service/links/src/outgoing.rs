@@ -29,8 +29,10 @@ pub(crate) enum LinkFailure {
     Silent(Ns),
     #[error("the core was restarted")]
     Restarted,
-    #[error("the member has left")]
-    Left,
+    #[error("the peer's life has ended")]
+    Retired,
+    #[error("another member owns what its replies are about")]
+    Void,
 }
 
 /// A message without a reply so far.
@@ -74,6 +76,8 @@ pub(crate) struct Outgoing {
     pub(crate) is_queued: bool,
     /// Number of attempts that failed since the last link.
     failures: u32,
+    /// The peer's life has ended.
+    is_retired: bool,
 }
 
 impl Outgoing {
@@ -91,6 +95,15 @@ impl Outgoing {
             refused: false,
             is_queued: false,
             failures: 0,
+            is_retired: false,
+        }
+    }
+
+    /// Ends the link once no message waits for its reply, for ever.
+    pub(crate) fn retire(&mut self) {
+        self.is_retired = true;
+        if let State::Closed { retry_at } = &mut self.state {
+            *retry_at = Ns::MAX;
         }
     }
 
@@ -188,10 +201,14 @@ impl Outgoing {
         Ok(self.queue.written() - before)
     }
 
-    /// Looks at the time: queues a keep-alive when one is due, and frees the memory of a link that nobody uses.
+    /// Looks at the time: queues a keep-alive when one is due, and frees the memory of a link that nobody uses. A retired link ends when it
+    /// waits for nothing.
     pub(crate) fn tick(&mut self, options: &LinksOptions, now: Ns) -> Result<(), LinkFailure> {
         if !matches!(self.state, State::Open(_)) {
             return Ok(());
+        }
+        if self.is_retired && self.sent.is_empty() {
+            return Err(LinkFailure::Retired);
         }
         if now.since(self.heard_at) >= options.stall_timeout {
             return Err(LinkFailure::Silent(options.stall_timeout));
@@ -207,8 +224,10 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Ends the link, or the attempt to make it: each message without a reply ends in `handler`.
+    /// Ends the link, or the attempt to make it: each message without a reply ends in `handler`. Another attempt may follow from `retry_at` on,
+    /// unless the link is retired.
     pub(crate) fn close<H: LinkHandler>(&mut self, route: usize, handler: &mut H, retry_at: Ns) {
+        let retry_at = if self.is_retired { Ns::MAX } else { retry_at };
         self.state = State::Closed { retry_at };
         let written = self.queue.written();
         for sent in self.sent.drain(..) {

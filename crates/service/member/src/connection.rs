@@ -22,6 +22,9 @@ pub(crate) enum HandoverError {
     /// All items were flushed meanwhile, so what was copied is void.
     #[error("all items were flushed meanwhile")]
     Flushed,
+    /// More changed than could be sent.
+    #[error("the member that keeps the copies does not follow")]
+    Behind,
     /// This member has no memory for the items.
     #[error("the memory of this member is full")]
     Full,

@@ -1,15 +1,17 @@
-//! [`Contents`]: what a member's cores hold of each shard, and so whether the shard may be served or received.
+//! [`Contents`]: what a member's cores hold of each shard, and so whether the shard may be served, received or kept for another member.
 //!
 //! ```text
-//!            begin                discard
-//!   Clean ----------> Held ------------------> Void -----> Sweeping -----> Clean
-//!     |  start          ^ adopt                 ^  take_void         swept
-//!     '-------> Arriving ----> Arrived ---------'
-//!                  |   finished         forget  |
-//!                  '--------> Dropped ----------'
+//!          begin                    discard
+//!   Clean --------> Held ------------------------> Void -----> Sweeping -----> Clean
+//!     | keep         ^ adopt         discard        ^  take_void         swept
+//!     |------> Kept -+------------------------------|
+//!     | start        | adopt                        |
+//!     '------> Arriving ----> Arrived --------------'
+//!                  |   finished         forget      |
+//!                  '--------> Dropped --------------'
 //!                     forget        finished
 //! ```
-//! Void items are deleted before anything else happens to their shard: the shard is neither served nor received meanwhile.
+//! Void items are deleted before anything else happens to their shard: the shard is neither served, nor received, nor kept meanwhile.
 
 use drover_cluster::ShardId;
 
@@ -21,6 +23,8 @@ enum Content {
     Clean,
     /// The items of the member's tenure.
     Held,
+    /// A copy of another member's items.
+    Kept,
     /// A hand-over is storing items.
     Arriving,
     /// A hand-over has ended; whether its items count is for the map to say.
@@ -36,8 +40,17 @@ enum Content {
 #[derive(Clone, Copy, Default)]
 struct Shard {
     content: Content,
-    /// The shard is the member's, and begins as soon as it is clean.
-    begins: bool,
+    /// What the shard becomes as soon as it is clean: [`Content::Held`] or [`Content::Kept`].
+    next: Option<Content>,
+}
+
+/// Where adopted items came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Adopted {
+    /// A hand-over.
+    Received,
+    /// A copy that this member kept.
+    Promoted,
 }
 
 /// What the cores hold, by shard.
@@ -52,6 +65,11 @@ impl Contents {
     /// Whether a shard's items are those of the member's tenure, so that it may be served.
     pub(crate) fn is_held(&self, shard: ShardId) -> bool {
         self.0[shard.index()].content == Content::Held
+    }
+
+    /// Whether the shard has room for a copy that another member sends: nothing void is in the way.
+    pub(crate) fn is_kept(&self, shard: ShardId) -> bool {
+        self.0[shard.index()].content == Content::Kept
     }
 
     /// Whether a hand-over of the shard could start.
@@ -72,23 +90,36 @@ impl Contents {
 
     /// The shard begins without items.
     pub(crate) fn begin(&mut self, shard: ShardId) {
-        let it = &mut self.0[shard.index()];
-        it.begins = true;
-        it.begin_if_clean();
+        self.0[shard.index()].becomes(Content::Held);
     }
 
-    /// What has arrived of the shard is what the member serves.
-    pub(crate) fn adopt(&mut self, shard: ShardId) {
-        let it = &mut self.0[shard.index()];
-        debug_assert_eq!(it.content, Content::Arrived, "{shard}");
-        it.content = Content::Held;
+    /// The member keeps a copy of the shard, which begins without items.
+    pub(crate) fn keep(&mut self, shard: ShardId) {
+        self.0[shard.index()].becomes(Content::Kept);
     }
 
-    /// What the member held is void.
+    /// What has arrived of the shard, or the copy that the member keeps, is what it serves.
+    pub(crate) fn adopt(&mut self, shard: ShardId) -> Adopted {
+        let it = &mut self.0[shard.index()];
+        if it.content == Content::Arrived {
+            it.content = Content::Held;
+            return Adopted::Received;
+        }
+        // The copy of a shard without items is complete before anything was stored, even before the void items here are deleted.
+        let is_kept = it.content == Content::Kept || it.next == Some(Content::Kept);
+        debug_assert!(is_kept, "{shard}: {:?}", it.content);
+        match it.content {
+            Content::Kept => it.content = Content::Held,
+            _ => it.becomes(Content::Held),
+        }
+        Adopted::Promoted
+    }
+
+    /// What the member held or kept is void.
     pub(crate) fn discard(&mut self, shard: ShardId) {
         let it = &mut self.0[shard.index()];
-        it.begins = false;
-        if it.content == Content::Held {
+        it.next = None;
+        if matches!(it.content, Content::Held | Content::Kept) {
             it.content = Content::Void;
         }
     }
@@ -118,12 +149,13 @@ impl Contents {
             (Content::Dropped, true) => Content::Void,
             (other, _) => other,
         };
-        it.begin_if_clean();
+        it.go_on_if_clean();
     }
 
-    /// Whether a shard with void items is to begin.
+    /// Whether a shard with void items is to begin, or to be kept.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.0.iter().any(|it| it.begins && it.content == Content::Void)
+        let waits = |it: &Shard| it.next.is_some() && it.content == Content::Void;
+        self.0.iter().any(waits)
     }
 
     /// Takes all shards with void items, to delete them.
@@ -143,18 +175,20 @@ impl Contents {
         for shard in shards {
             let it = &mut self.0[shard.index()];
             it.content = if is_done { Content::Clean } else { Content::Void };
-            it.begin_if_clean();
+            it.go_on_if_clean();
         }
     }
 }
 
 impl Shard {
-    fn begin_if_clean(&mut self) {
-        if self.begins && self.content == Content::Clean {
-            *self = Shard {
-                content: Content::Held,
-                begins: false,
-            };
+    fn becomes(&mut self, next: Content) {
+        self.next = Some(next);
+        self.go_on_if_clean();
+    }
+
+    fn go_on_if_clean(&mut self) {
+        if self.content == Content::Clean {
+            self.content = self.next.take().unwrap_or(Content::Clean);
         }
     }
 }
@@ -206,5 +240,46 @@ mod tests {
         contents.start(SHARD);
         contents.finished(SHARD, false);
         assert!(contents.is_clean(SHARD), "nothing came");
+    }
+
+    #[test]
+    fn a_copy_is_kept_only_when_void_items_are_deleted_and_may_be_promoted() {
+        let mut contents = Contents::new(2);
+        contents.begin(SHARD);
+        contents.discard(SHARD);
+        contents.keep(SHARD);
+        assert!(contents.has_waiting() && !contents.is_kept(SHARD));
+        assert_eq!(contents.take_void(), [SHARD]);
+        contents.swept(&[SHARD], true);
+        assert!(contents.is_kept(SHARD) && !contents.is_held(SHARD) && !contents.is_clean(SHARD));
+        assert_eq!(contents.adopt(SHARD), Adopted::Promoted);
+        assert!(contents.is_held(SHARD));
+        contents.discard(SHARD);
+        assert!(contents.is_void(SHARD));
+    }
+
+    #[test]
+    fn an_empty_copy_that_is_promoted_while_void_items_are_there_waits_for_their_end() {
+        let mut contents = Contents::new(2);
+        contents.keep(SHARD);
+        contents.discard(SHARD);
+        contents.keep(SHARD);
+        assert_eq!(contents.take_void(), [SHARD]);
+        assert_eq!(contents.adopt(SHARD), Adopted::Promoted);
+        assert!(!contents.is_held(SHARD));
+        contents.swept(&[SHARD], true);
+        assert!(contents.is_held(SHARD));
+    }
+
+    #[test]
+    fn a_copy_that_ends_before_it_began_is_none() {
+        let mut contents = Contents::new(2);
+        contents.keep(SHARD);
+        contents.discard(SHARD);
+        contents.keep(SHARD);
+        contents.discard(SHARD);
+        contents.take_void();
+        contents.swept(&[SHARD], true);
+        assert!(contents.is_clean(SHARD));
     }
 }

@@ -5,8 +5,8 @@
 //!  registry <--> control thread: Agent --publish--> ServedShards <--verdict-- cores
 //!                  | Begin, Discard     ^ received                              ^
 //!                  v                    |                                       | pages, lookups, stores, deletions
-//!                sweeper              movers -begin, freeze--> owner's control   | (messages between cores)
-//!                  '--------------------'---------------------------------------'
+//!                sweeper     filler   movers -begin, freeze--> owner's control   | (messages between cores)
+//!                  '-----------'--------'---------------------------------------'
 //! ```
 //! It decides nothing: that is [`drover_cluster`]'s. It reaches cores through a [`Network`], such as [`LinkNetwork`]. It executes nothing on items: the cores
 //! do, on messages ([`drover_memcached::handover`]).
@@ -29,11 +29,16 @@
 //! - *A flush is undone by a copy.* Replies of cores carry how often they have flushed their items; a copy during which that changes, here
 //!   or there, is void.
 //! - *A CAS number comes twice.* Cores go on above the versions of the cores that the items were on.
-//! - *A hand-over delays the lease.* Copying and deleting have threads of their own, and no thread waits while it holds the state.
+//! - *A copy that lacks something is promoted.* It is complete in the map only when its keeper has taken all that the cores found and, after
+//!   replies began to wait for it, all that had changed before. A copy that may lack something begins again under another tenure.
+//! - *A late copy overwrites something.* A keeper's cores store a copy only while it is published as kept, under its tenure.
+//! - *A hand-over or a copy delays the lease.* Copying and deleting have threads of their own, and no thread waits while it holds the state.
 #![forbid(unsafe_code)]
 
 mod connection;
 mod contents;
+mod copies;
+mod filler;
 mod link_network;
 mod member;
 mod mover;

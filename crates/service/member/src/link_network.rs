@@ -27,6 +27,7 @@ impl Network for LinkNetwork {
     fn connect(&self, name: &str, address: &MemberAddress, target: CallTarget) -> io::Result<Box<dyn Call>> {
         let target = match target {
             CallTarget::Core(index) => LinkTarget::Core(index),
+            CallTarget::Copies(index) => LinkTarget::Copies(index),
             CallTarget::Control => LinkTarget::Control,
         };
         let addr = address.host_port.to_socket_addrs()?.next();

@@ -1,5 +1,6 @@
 //! [`RunningMember`]: the threads of a member.
 
+use crate::filler::Filler;
 use crate::mover::Mover;
 use crate::network::{MemberAddress, Network};
 use crate::observed::Observed;
@@ -33,6 +34,9 @@ pub struct MemberOptions {
     pub handover: HandoverTimes,
     /// Most shards that are handed over to it at a time.
     pub handovers_max: usize,
+    /// Members that are to have each item, 1 or 2: as the [settings](drover_cluster::ServiceSettings::replicas) of the service say. With 2 the cores
+    /// must send copies.
+    pub replicas: u8,
     /// What its cores ask.
     pub shards: Arc<ServedShards>,
     /// Its way to cores, its own and those of others.
@@ -51,8 +55,8 @@ pub enum StartError {
     Thread(#[source] io::Error),
 }
 
-/// A member of a service: threads that keep its registration and its map, fetch shards that are handed over to it, and delete items
-/// of shards that it has lost. Dropping it ends the threads and nothing else, as if the process had died: the registration lives until
+/// A member of a service: threads that keep its registration and its map, fetch shards that are handed over to it, fill the
+/// copies that others keep, and delete items of shards that it has lost. Dropping it ends the threads and nothing else, as if the process had died: the registration lives until
 /// its lease runs out.
 pub struct RunningMember {
     shared: Arc<Shared>,
@@ -77,10 +81,12 @@ impl RunningMember {
             handovers_max: options.handovers_max,
             shard_count: shards.shard_count(),
             instance: entropy(),
+            replicas: options.replicas,
         });
         let state = State::new(agent, shards.clone());
         let shared = Arc::new(Shared::new(state, shards, options.network, name, own));
         let (movers, sweeper) = (shared.clone(), Sweeper::new(shared.clone()));
+        let filler = (options.replicas > 1).then(|| Filler::new(shared.clone()));
         let mut member = RunningMember {
             shared: shared.clone(),
             threads: Vec::new(),
@@ -91,6 +97,9 @@ impl RunningMember {
             member.spawn("mover", move || mover.run())?;
         }
         member.spawn("sweeper", move || sweeper.run())?;
+        if let Some(filler) = filler {
+            member.spawn("filler", move || filler.run())?;
+        }
         Ok(member)
     }
 
@@ -158,8 +167,8 @@ fn control(shared: &Shared, mut registry: Observed<impl Registry>) {
 
 /// Ends the registration, after every core has stopped: the shards may belong to others the moment after.
 fn leave(shared: &Shared, registry: &mut Observed<impl Registry>, cpu: &NativeCpu) {
-    if !shared.pass_rounds(cpu) {
-        tracing::warn!("a core does not answer: the lease is left to run out");
+    if !shared.pass_rounds(cpu) || !shared.pass_holds(cpu, LEAVE_MAX) {
+        tracing::warn!("a core does not answer, or waits for a copy: the lease is left to run out");
         return;
     }
     let mut state = shared.state();

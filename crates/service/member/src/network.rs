@@ -8,6 +8,8 @@ use std::io;
 pub enum CallTarget {
     /// The core with this index.
     Core(u16),
+    /// The core with this index, for messages about copies, which it takes while it waits for other members.
+    Copies(u16),
     /// The member's control thread.
     Control,
 }
@@ -16,6 +18,7 @@ impl fmt::Display for CallTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CallTarget::Core(index) => write!(f, "core {index}"),
+            CallTarget::Copies(index) => write!(f, "core {index}, for copies"),
             CallTarget::Control => f.write_str("the control thread"),
         }
     }

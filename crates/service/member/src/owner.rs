@@ -10,6 +10,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
 
+/// Longest wait for replies that wait for copies, at a barrier: with that for the round, less than the next owner waits for the barrier.
+/// *(our choice)*
+const HELD_MAX: Ns = Ns::from_ms(800);
 /// Time after which a thread that serves a link looks whether the member has ended.
 const LOOK_EVERY: Ns = Ns::from_ms(500);
 
@@ -66,7 +69,8 @@ impl ControlHandler {
         })
     }
 
-    /// Notes or freezes the shards for which the request is right, and waits until every core does.
+    /// Notes or freezes the shards for which the request is right, and waits until every core does; after a freeze also until no reply waits for
+    /// the keeper of a copy.
     fn agree(&self, moves: &[Moving], ask: drover_cluster::Ask) -> Vec<u8> {
         let mut state = self.shared.state();
         let mut agreed = Vec::with_capacity(moves.len());
@@ -80,8 +84,14 @@ impl ControlHandler {
         }
         state.publish();
         drop(state);
+        let cpu = NativeCpu::new(0);
+        let mut is_heeded = self.shared.pass_rounds(&cpu);
+        if ask == drover_cluster::Ask::Barrier {
+            // What was executed before has been answered, or will never be: the next owner has it all.
+            is_heeded = is_heeded && self.shared.pass_holds(&cpu, HELD_MAX);
+        }
         // Frozen shards stay frozen if a core stands still: the next owner has the moves cancelled.
-        if !self.shared.pass_rounds(&NativeCpu::new(0)) {
+        if !is_heeded {
             agreed.fill(0);
         }
         agreed

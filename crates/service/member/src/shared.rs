@@ -75,6 +75,28 @@ impl Shared {
         true
     }
 
+    /// Waits until every core, since the call, has been seen not to wait for keepers of copies, for at most `longest`: then nothing that it
+    /// decided about before waits for its reply to leave. Returns whether that is so.
+    pub(crate) fn pass_holds(&self, cpu: &NativeCpu, longest: Ns) -> bool {
+        let until = cpu.refresh() + longest;
+        let mut cores = 0..self.shards.core_count();
+        cores.all(|core| {
+            while self.shards.is_held(core) {
+                if cpu.refresh() >= until {
+                    return false;
+                }
+                thread::park_timeout(ROUND_PAUSE);
+            }
+            true
+        })
+    }
+
+    /// Connects to a core of this member, for messages about copies.
+    pub(crate) fn connect_copies(&self, core: usize) -> io::Result<Box<dyn Call>> {
+        let target = CallTarget::Copies(core as u16);
+        self.network.connect(&self.name, &self.own, target)
+    }
+
     /// Connects to the cores of this member.
     pub(crate) fn connect_own(&self) -> io::Result<Vec<Box<dyn Call>>> {
         self.connect_cores(&self.name, &self.own)

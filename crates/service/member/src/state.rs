@@ -1,21 +1,26 @@
 //! [`State`]: everything that the threads of a member share, behind one lock.
 
-use crate::contents::Contents;
+use crate::contents::{Adopted, Contents};
+use crate::copies::{Copied, Copies};
 use crate::outgoing::Outgoing;
 use crate::requests::Moving;
 use crate::status::{MemberStatus, RegistryHealth, ShardCounts, Tally};
 use drover_base::Ns;
 use drover_cluster::{
-    Action, Agent, Ask, Change, Epoch, HandoverReply, HandoverRequest, Map, MemberId, Registry, ServedShards,
-    ShardId,
+    Action, Agent, Ask, Change, Epoch, HandoverReply, HandoverRequest, Map, MemberId, Published, Registry,
+    ServedShards, ShardId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Time that a core waits for the keeper of a copy before the copies there begin again. *(our choice)*
+const KEEPER_PATIENCE: Ns = Ns::from_s(1);
 
 /// Decisions, and what the cores hold. No method waits.
 pub(crate) struct State {
     pub(crate) agent: Agent,
     pub(crate) contents: Contents,
+    pub(crate) copies: Copies,
     pub(crate) outgoing: Outgoing,
     shards: Arc<ServedShards>,
     /// Hand-overs that wait for their turn.
@@ -70,6 +75,7 @@ impl State {
         State {
             agent,
             contents: Contents::new(shards.shard_count()),
+            copies: Copies::default(),
             outgoing: Outgoing::default(),
             shards,
             queue: BTreeMap::new(),
@@ -88,12 +94,14 @@ impl State {
     /// Tells the cores what they may serve. The order matters: a later end of the lease must not count for what was served under
     /// an earlier one.
     pub(crate) fn publish(&self) {
-        let (outgoing, contents) = (&self.outgoing, &self.contents);
-        self.shards.publish_except(
-            self.agent.ownership(),
-            |shard| outgoing.is_noted(shard),
-            |shard| !contents.is_held(shard),
-        );
+        let (outgoing, contents, copies) = (&self.outgoing, &self.contents, &self.copies);
+        let published = Published {
+            noted: &|shard| outgoing.is_noted(shard),
+            held_back: &|shard| !contents.is_held(shard),
+            copied: &|shard| copies.stage(shard),
+            keeps: &|shard| contents.is_kept(shard),
+        };
+        self.shards.publish_all(self.agent.ownership(), &published);
         self.shards.set_stop_at(self.agent.stop_at());
     }
 
@@ -112,25 +120,78 @@ impl State {
             self.outgoing.follow(&map, &self.shards);
         }
         let is_busy = is_new_map || !actions.is_empty();
+        let promoted_before = self.tally.promoted_shards;
         for action in actions.drain(..) {
             self.act(action, now);
         }
+        let shards = self.tally.promoted_shards - promoted_before;
+        if shards > 0 {
+            tracing::warn!(
+                shards,
+                "a member is gone: shards of it go on here, with the copies that this member kept"
+            );
+        }
         self.actions = actions;
         if is_busy {
+            self.copies.follow(self.agent.ownership());
             self.publish();
         } else {
             self.shards.set_stop_at(self.agent.stop_at());
         }
+        self.watch_keepers(now);
         is_busy
+    }
+
+    /// Begins copies again whose keeper has let a core wait for too long.
+    fn watch_keepers(&mut self, now: Ns) {
+        for core in 0..self.shards.core_count() {
+            let waiting = self.shards.waiting(core);
+            let Some((peer, _)) = waiting.filter(|(_, since)| now.since(*since) >= KEEPER_PATIENCE) else {
+                continue;
+            };
+            let Some(id) = self.shards.peer(peer).map(|peer| peer.id) else {
+                continue;
+            };
+            let ownership = self.agent.ownership();
+            let index = ownership.map().index_of(&id);
+            let set = index.map_or(Vec::new(), |index| self.copies.gated_at(ownership, index));
+            if !set.is_empty() {
+                let shards = set.len();
+                tracing::warn!(member = %id, shards, "a member does not take copies in time: they begin again, and these shards have one copy until then");
+                self.restart_copies(&set);
+            }
+        }
+    }
+
+    /// Takes the copies that one member is to keep and that are to be filled now. What changes in them is sent there from the next round of
+    /// each core on.
+    pub(crate) fn take_copies(&mut self) -> Vec<Copied> {
+        let (ownership, contents) = (self.agent.ownership(), &self.contents);
+        let moves = |shard| ownership.map().moving(shard).is_some();
+        let set = self
+            .copies
+            .take_set(ownership, |shard| contents.is_held(shard) && !moves(shard));
+        if !set.is_empty() {
+            self.publish();
+        }
+        set
+    }
+
+    /// These copies, which are current, lack something, or may: has the map begin them again.
+    pub(crate) fn restart_copies(&mut self, set: &[Copied]) {
+        self.copies.fail(set);
+        self.agent.copies_failed(set);
+        self.tally.restarted_copies += set.len() as u64;
     }
 
     fn act(&mut self, action: Action, now: Ns) {
         match action {
             Action::Change(Change::Begin(shard)) => self.contents.begin(shard),
-            Action::Change(Change::Adopt(shard)) => {
-                self.tally.received_shards += 1;
-                self.contents.adopt(shard);
-            }
+            Action::Change(Change::Adopt(shard)) => match self.contents.adopt(shard) {
+                Adopted::Received => self.tally.received_shards += 1,
+                Adopted::Promoted => self.tally.promoted_shards += 1,
+            },
+            Action::Change(Change::Keep(shard)) => self.contents.keep(shard),
             Action::Change(Change::Discard(shard)) => self.contents.discard(shard),
             // The map that ends a move ends the copy, too.
             Action::Change(Change::Resume(_)) => {}
@@ -269,6 +330,11 @@ impl State {
         let served = map.shards().filter(|shard| self.contents.is_held(*shard));
         let void = map.shards().filter(|shard| self.contents.is_void(*shard));
         let moves = map.moves().iter();
+        let ownership = self.agent.ownership();
+        let kept = map.shards().filter(|shard| self.contents.is_kept(*shard));
+        let copied = map
+            .shards()
+            .filter(|shard| ownership.copy(*shard).is_some_and(|copy| copy.is_complete));
         MemberStatus {
             id: self.agent.id().cloned(),
             epoch: map.epoch(),
@@ -281,6 +347,8 @@ impl State {
                 arriving: moves.clone().filter(|it| ours(Some(it.to))).count(),
                 leaving: moves.filter(|it| ours(map.tenure(it.shard).owner)).count(),
                 void: void.count(),
+                kept: kept.count(),
+                copied: copied.count(),
             },
             tally: self.tally,
             registry: self.health,

@@ -36,6 +36,10 @@ pub struct ShardCounts {
     pub leaving: usize,
     /// Shards with void items, which are being deleted.
     pub void: usize,
+    /// Shards of others of which it keeps a copy, complete or not.
+    pub kept: usize,
+    /// Shards of its own of which another member keeps a complete copy.
+    pub copied: usize,
 }
 
 /// What a member has received and lost since it started.
@@ -51,6 +55,10 @@ pub struct Tally {
     pub failed_handovers: u64,
     /// Shards that begin empty here since their owner had died.
     pub lost_shards: u64,
+    /// Shards whose owner had died and whose copy, which it kept, it serves since.
+    pub promoted_shards: u64,
+    /// Copies of its shards that were begun again, since their keeper did not follow.
+    pub restarted_copies: u64,
 }
 
 /// The registry, as a member sees it.

@@ -5,7 +5,9 @@
 //! without a cluster, of one that this member serves, and of one that the other member serves; least and median of several rounds.
 
 use drover_base::{Cpu, HashSeed, KeyHash, Ns};
-use drover_cluster::{Advert, Draft, Map, Member, Ownership, SHARD_COUNT, ServedShards, ShardId, Standing};
+use drover_cluster::{
+    Advert, Draft, Map, Member, Ownership, Published, SHARD_COUNT, ServedShards, ShardId, Standing,
+};
 use drover_links::{
     AcceptorOptions, LinkAcceptor, LinkHandler, LinkReply, Links, LinksOptions, MemberIdentity, PeerAddr,
 };
@@ -193,7 +195,7 @@ fn shards() -> [Arc<ServedShards>; 2] {
         let (mut ownership, shards) = (Ownership::new(SHARD_COUNT), ServedShards::new(SHARD_COUNT, 1));
         ownership.set_id(Some(member(name).id()));
         ownership.learn(&map, |_| None);
-        shards.publish(&ownership, |_| false);
+        shards.publish_all(&ownership, &Published::default());
         shards.set_stop_at(Ns::MAX);
         shards
     })

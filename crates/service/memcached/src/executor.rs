@@ -111,7 +111,10 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         let is_due = at_s <= self.now_s;
         if is_due {
             // First: until then a flush that is due keeps other cores from reading.
-            self.partition.clear();
+            match self.core.replicas() {
+                None => self.partition.clear(),
+                Some(_) => self.flush_own(),
+            }
             self.core.flushes += 1;
         }
         self.partition.set_clear_at_s((!is_due).then_some(at_s));

@@ -17,6 +17,7 @@
 //! | `f` | seconds since the server's start (4) at which to flush all; 0 = now | nothing |
 //! | `F` | time in seconds (4) after which to flush all; 0 = now: from another member, whose clock began at another time | nothing |
 //! | `p`, `k`, `s`, `z` | of a hand-over between members: [`handover`](crate::handover) | see there |
+//! | `c`, `i`, `q` | of copies: [`replicas`](crate::replicas) | see there |
 //! | `d` | kind of dump (1), first hash (8), number of hashes (8), number of the limit (8) | lines of one piece of a dump |
 //!
 //! Numbers are little-endian. The receiving core parses the request again: that costs less than a second format for
@@ -28,6 +29,7 @@ use crate::exec::{END, fetch, with_binary_key, with_key};
 use crate::handover::Job;
 use crate::member::{FIRST_RETRY, OnFailure, post};
 use crate::parse::{self, Parsed};
+use crate::replicas::{self, is_of_copies};
 use crate::request::{Expiry, Fetch, Request};
 use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
@@ -113,6 +115,8 @@ pub enum What<'m> {
     Dump(&'m [u8]),
     /// A piece of a hand-over between members: its kind and body.
     Handover(u8, &'m [u8]),
+    /// About copies that other members keep: its kind and body.
+    Copies(u8, &'m [u8]),
 }
 
 impl<'m> Message<'m> {
@@ -152,6 +156,7 @@ impl<'m> Message<'m> {
             },
             b'd' => What::Dump(body),
             kind @ (b'p' | b'k' | b's' | b'z') => What::Handover(kind, body),
+            kind @ (b'c' | b'i' | b'q') => What::Copies(kind, body),
             _ => return None,
         };
         Some(Message {
@@ -200,9 +205,14 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     }
 
     fn try_serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) -> Option<()> {
-        if self.is_member() && !self.admits_message(message) {
-            self.answer_elsewhere(&[message], output);
-            return Some(());
+        if self.is_member() {
+            if is_of_copies(message) != self.is_source_of_copies() {
+                return None;
+            }
+            if !self.admits_message(message) {
+                self.answer_elsewhere(&[message], output);
+                return Some(());
+            }
         }
         let Message {
             hash,
@@ -224,6 +234,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             What::FlushAfter { delay_s } => self.flush(self.now_s.saturating_add(delay_s)),
             What::Dump(body) => Dump::from_bytes(body)?.write(self, output),
             What::Handover(kind, body) => Job { kind, body }.run(self, output)?,
+            What::Copies(kind, body) => replicas::Job { kind, body }.run(self, output)?,
         }
         Some(())
     }

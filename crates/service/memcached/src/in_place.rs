@@ -6,6 +6,7 @@
 //!   ([`UnderWay`](crate::session::UnderWay)): it must not overtake that;
 //! - the read met the owner's writes twice, or the item is longer than [`ItemCopy::BYTES_MAX`], has expired or is due to be
 //!   flushed ([`ReadOutcome::Unknown`]);
+//! - the server is a member with [replicas](crate::replicas): the owner's replies may be held until other members have what they say;
 //! - answering it changes the item: its time of access, its expiry, or a mark. Only the owner writes items.
 //!
 //! All else is forwarded (`docs/decisions/0021-gets-read-the-partitions-of-other-cores.md`).
@@ -136,7 +137,8 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(crate) fn follow_readers(&mut self) {
         if S::HAS_READERS {
             let reads = &self.core.reads;
-            if !reads.is_published || reads.generation != self.server.readers.generation() {
+            let is_old = !reads.is_published || reads.generation != self.server.readers.generation();
+            if is_old && self.core.replicas().is_none() {
                 self.exchange_readers(self.server);
             }
         }
@@ -221,6 +223,7 @@ impl crate::Core {
     pub fn partition_replaced(&mut self) {
         self.reads.is_published = false;
         self.drop_gathered();
+        self.replicas_replaced();
     }
 
     /// Number of GETs of this core's connections that were read in the partitions of other cores.

@@ -93,12 +93,14 @@ mod in_place;
 mod line;
 mod member;
 pub mod parse;
+pub mod replicas;
 pub mod request;
 mod rings;
 mod router;
 mod server;
 mod session;
 mod settings;
+mod staged;
 mod stats;
 mod watch;
 

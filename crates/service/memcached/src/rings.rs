@@ -13,6 +13,7 @@
 //! the same core still waits for space, and space appears as soon as that core takes its replies. A core holds at most
 //! one such reply per other core.
 
+use crate::staged::StagedReplies;
 use crate::{CoreRouter, RouteFull, gather};
 use drover_base::KeyHash;
 use drover_mem::AllocError;
@@ -70,6 +71,7 @@ impl Rings {
                     requests: asked,
                     replies: answers,
                     held: None,
+                    staged: None,
                     batch: Vec::new(),
                     taken: 0,
                     served: 0,
@@ -234,6 +236,8 @@ struct RingPair {
     replies: RingProducer,
     /// A reply that found the ring full.
     held: Option<Vec<u8>>,
+    /// In a member with replicas: replies until they may leave.
+    staged: Option<StagedReplies>,
     /// Requests taken together for prefetching, as in a session's batch. The buffers are kept.
     batch: Vec<(Vec<u8>, Hint)>,
     /// Number of requests in the batch, and of those already served.
@@ -275,7 +279,7 @@ impl Inbound {
         let mut busy = self.peers[index].send_held();
         for _ in 0..BATCHES {
             let peer = &mut self.peers[index];
-            if peer.held.is_some() || !peer.gather(receiver) {
+            if peer.is_full() || !peer.gather(receiver) {
                 break;
             }
             busy = true;
@@ -297,7 +301,29 @@ impl Inbound {
     /// Whether a reply to another core waits for space in its ring. No wake-up comes when that core makes space, so the
     /// caller must not sleep long.
     pub fn owes(&self) -> bool {
-        self.peers.iter().any(|peer| peer.held.is_some())
+        self.peers.iter().any(RingPair::owes)
+    }
+
+    /// From now on replies leave only when they are [released](Inbound::release).
+    pub fn stage_replies(&mut self) {
+        for peer in &mut self.peers {
+            peer.staged.get_or_insert_default();
+        }
+    }
+
+    /// Lets the replies leave that have been staged.
+    pub fn release(&mut self) {
+        for peer in &mut self.peers {
+            peer.send_held();
+            peer.replies.publish();
+        }
+    }
+
+    /// The replies that have been staged must never leave. Those that asked are told so.
+    pub fn make_void(&mut self) {
+        for staged in self.peers.iter_mut().filter_map(|peer| peer.staged.as_mut()) {
+            staged.make_void();
+        }
     }
 
     /// Sends `SERVER_ERROR internal error` as the reply to the request during which [`step`](Inbound::step) panicked,
@@ -309,9 +335,14 @@ impl Inbound {
             let message = peer.batch.get(peer.served.wrapping_sub(1));
             let message = message.map_or(&[][..], |(message, _)| split(message).1);
             let reply = gather::failed(message, PANICKED);
-            peer.held = Some([&hole_bytes(pending_reply)[..], &reply].concat());
-            peer.send_held();
-            peer.replies.publish();
+            match &mut peer.staged {
+                Some(staged) => staged.push(&hole_bytes(pending_reply), &reply),
+                None => {
+                    peer.held = Some([&hole_bytes(pending_reply)[..], &reply].concat());
+                    peer.send_held();
+                    peer.replies.publish();
+                }
+            }
         }
     }
 }
@@ -353,7 +384,7 @@ impl RingPair {
     /// The next request of the batch, unless the reply to an earlier one still waits for space.
     fn next_request(&mut self) -> Option<usize> {
         let nth = self.served;
-        let goes_on = nth < self.taken && self.held.is_none();
+        let goes_on = nth < self.taken && !self.is_full();
         self.served += usize::from(goes_on);
         goes_on.then_some(nth)
     }
@@ -361,6 +392,9 @@ impl RingPair {
     /// Sends `reply` and empties it.
     fn answer(&mut self, pending_reply: PendingReply, reply: &mut Output) {
         let pending_reply = hole_bytes(pending_reply);
+        if let Some(staged) = &mut self.staged {
+            return staged.push_output(&pending_reply, reply);
+        }
         if let Some(bytes) = reply.only_piece() {
             if self.replies.push(&[&pending_reply, bytes]).is_err() {
                 self.held = Some([&pending_reply, bytes].concat());
@@ -384,8 +418,21 @@ impl RingPair {
         self.send_held();
     }
 
-    /// Sends the held reply. Returns whether there was one and it found space.
+    /// Whether replies wait.
+    fn owes(&self) -> bool {
+        self.held.is_some() || self.staged.as_ref().is_some_and(|staged| !staged.is_empty())
+    }
+
+    /// Whether so many wait that no further request is served.
+    fn is_full(&self) -> bool {
+        self.held.is_some() || self.staged.as_ref().is_some_and(StagedReplies::is_full)
+    }
+
+    /// Sends the held reply, or those staged. Returns whether there was one and it found space.
     fn send_held(&mut self) -> bool {
+        if let Some(staged) = &mut self.staged {
+            return staged.send(&mut self.replies);
+        }
         let Some(message) = self.held.take() else {
             return false;
         };

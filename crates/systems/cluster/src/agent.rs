@@ -1,5 +1,6 @@
 //! [`Agent`]: a member's part in its service, all of it but items and sockets.
 
+use crate::copies::CopyNews;
 use crate::{
     Advert, Change, Decision, Draft, Epoch, Handover, HandoverReply, HandoverRequest, HandoverTimes,
     LeaseRequest, LeaseTerms, Map, Member, MemberId, Ownership, Registration, Registry, RegistryEvent,
@@ -24,6 +25,8 @@ pub struct AgentOptions {
     pub shard_count: usize,
     /// A random number that no other process has.
     pub instance: u64,
+    /// Members that are to have each item: see [`ServiceSettings::replicas`](crate::ServiceSettings::replicas).
+    pub replicas: u8,
 }
 
 /// What the process must do with its items and its connections, in the order given.
@@ -57,6 +60,8 @@ pub struct Agent {
     registration: Registration,
     ownership: Ownership,
     handovers: BTreeMap<ShardId, Handover>,
+    /// News of the copies of this member's shards that the map does not have yet.
+    copies: CopyNews,
     registered: Arc<Vec<Member>>,
     /// Revision of the last view that was taken: older views are ignored.
     revision: u64,
@@ -78,6 +83,7 @@ impl Agent {
             ownership: Ownership::new(options.shard_count),
             options,
             handovers: BTreeMap::new(),
+            copies: CopyNews::default(),
             registered: Arc::default(),
             revision: 0,
             pending: BTreeMap::new(),
@@ -142,6 +148,19 @@ impl Agent {
         if let Some(handover) = self.handover(shard, tenure) {
             handover.give_up();
         }
+    }
+
+    /// These copies of the member's shards, each with its tenure, have everything: has them completed, so that they may be promoted.
+    pub fn copies_filled(&mut self, copies: &[(ShardId, Epoch)]) {
+        self.copies.filled(copies);
+        self.copies.follow(self.ownership.map());
+    }
+
+    /// These copies of the member's shards lack something, or may: has them begun again. Updates that the keeper has not acknowledged may be
+    /// acknowledged to clients only after a map says that the copy has another tenure, or that there is none.
+    pub fn copies_failed(&mut self, copies: &[(ShardId, Epoch)]) {
+        self.copies.failed(copies);
+        self.copies.follow(self.ownership.map());
     }
 
     fn handover(&mut self, shard: ShardId, tenure: Epoch) -> Option<&mut Handover> {
@@ -255,6 +274,7 @@ impl Agent {
     fn became(&mut self, id: Option<MemberId>, now: Ns, actions: &mut Vec<Action>) {
         let changes = self.ownership.set_id(id);
         actions.extend(changes.into_iter().map(Action::Change));
+        self.copies = CopyNews::default();
         let handovers = std::mem::take(&mut self.handovers);
         actions.extend(handovers.into_keys().map(Action::Forget));
         self.plan_due = true;
@@ -282,6 +302,7 @@ impl Agent {
         };
         if map.epoch() > self.map().epoch() {
             let changes = self.ownership.learn(map, received);
+            self.copies.follow(map);
             self.plan_due = true;
             self.follow_moves(&changes, now, actions);
         }
@@ -312,7 +333,7 @@ impl Agent {
     /// Submits the next map, if there is anything to change and no other transaction is under way.
     fn propose(&mut self, now: Ns, registry: &mut impl Registry) {
         let has_results = |it: &Handover| it.is_received() || it.is_stuck();
-        let is_due = self.plan_due || self.handovers.values().any(has_results);
+        let is_due = self.plan_due || self.handovers.values().any(has_results) || !self.copies.is_empty();
         let is_under_way = self
             .pending
             .values()
@@ -331,10 +352,11 @@ impl Agent {
                 draft.cancel_move(*shard);
             }
         }
+        self.copies.apply(&mut draft);
         let mut gone = Vec::new();
         // All would plan alike; the first by name does, so that transactions seldom conflict.
         if self.registered.first().is_some_and(|first| first.is(&id)) {
-            gone = plan(&mut draft, &self.registered);
+            gone = plan(&mut draft, &self.registered, self.options.replicas);
         }
         self.plan_due = false;
         if let Some(map) = draft.finish() {

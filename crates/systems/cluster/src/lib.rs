@@ -14,7 +14,7 @@
 //!   [`placement`] by rendezvous hashing.
 //! - [`Registry`] is the trait of what keeps members and map; [`LocalRegistry`] is one in this process, [`SimulatedRegistry`] one in
 //!   virtual time where things go wrong.
-//! - [`ServiceSettings`] are what all members have in common: the hash of keys, and a secret.
+//! - [`ServiceSettings`] are what all members have in common: the hash of keys, a secret, lease and replicas.
 //! - [`ServedShards`] is what the cores of a member's process ask about each request.
 //! - [`Agent`] is a member, made of [`Registration`], [`Ownership`] and [`Handover`]s; [`Redirects`] is a client's part.
 //!
@@ -35,6 +35,7 @@
 //!     handovers_max: 16,
 //!     shard_count: 64,
 //!     instance: 1,
+//!     replicas: 1,
 //! });
 //! let (mut registry, mut actions) = (LocalRegistry::default(), Vec::new());
 //! for ms in 0..5 {
@@ -54,6 +55,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod copies;
 mod handover;
 mod map;
 mod member;
@@ -70,7 +72,9 @@ mod shard;
 
 pub use agent::{Action, Agent, AgentOptions};
 pub use handover::{Ask, Handover, HandoverReply, HandoverRequest, HandoverTimes};
-pub use map::{BadMapBytes, Draft, MEMBERS_MAX, MOVES_MAX, Map, MapMember, Move, Standing, Tenure, fuzz_map};
+pub use map::{
+    BadMapBytes, Copy, Draft, MEMBERS_MAX, MOVES_MAX, Map, MapMember, Move, Standing, Tenure, fuzz_map,
+};
 pub use member::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, Advert, BadAdvert, Member, MemberId, NAME_BYTES_MAX};
 pub use ownership::{Change, Decision, Ownership, ServePermit};
 pub use plan::plan;
@@ -81,6 +85,6 @@ pub use registry::{
     SimulatedClient, SimulatedRegistry, Transaction, View,
 };
 pub use routing::Routed;
-pub use served::{NotedKey, Peer, ServedShards, Verdict, WakeCore};
-pub use settings::{SECRET_BYTES, ServiceSettings};
+pub use served::{CopyStage, NotedKey, Peer, Published, SentCopy, ServedShards, Verdict, WakeCore};
+pub use settings::{REPLICAS_MAX, SECRET_BYTES, ServiceSettings};
 pub use shard::{Epoch, SHARD_COUNT, ShardId};

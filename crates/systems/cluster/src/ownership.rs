@@ -1,6 +1,6 @@
 //! [`Ownership`]: which shards this member may serve, at the moment it is asked.
 
-use crate::{Epoch, Map, MemberId, Routed, ShardId};
+use crate::{Copy, Epoch, Map, MemberId, Routed, ShardId};
 use drover_base::Ns;
 use std::sync::Arc;
 
@@ -35,8 +35,10 @@ impl ServePermit {
 pub enum Change {
     /// The shard is this member's, and begins without items.
     Begin(ShardId),
-    /// The shard is this member's, with the items that were copied under [`Handover`](crate::Handover).
+    /// The shard is this member's, with the items that were copied under [`Handover`](crate::Handover), or those of the copy that it kept.
     Adopt(ShardId),
+    /// The member keeps a copy of the shard from now on, which begins without items.
+    Keep(ShardId),
     /// A hand-over has ended without success: the shard is served again.
     Resume(ShardId),
     /// The items of the shard are void. They must be dropped before anything else is done with the shard.
@@ -50,6 +52,8 @@ struct Held {
     tenure: Epoch,
     /// Tenure of the next owner, for which the shard is frozen; [`Epoch::NONE`]: it is not frozen.
     frozen_for: Epoch,
+    /// Tenure of the copy that it keeps; [`Epoch::NONE`]: it keeps none.
+    kept: Epoch,
 }
 
 /// Decides which shards this member may serve. It belongs to one thread and reads no clock: each decision is for the time that is
@@ -137,7 +141,7 @@ impl Ownership {
         self.id = id;
         let mut changes = Vec::new();
         for (shard, held) in self.map.shards().zip(&mut self.held) {
-            if held.tenure != Epoch::NONE {
+            if held.tenure != Epoch::NONE || held.kept != Epoch::NONE {
                 changes.push(Change::Discard(shard));
             }
             *held = Held::default();
@@ -158,27 +162,37 @@ impl Ownership {
         self.compare(received)
     }
 
-    /// Compares what is held with what the map says is owned.
+    /// Compares what is held and kept with what the map says is owned and to be kept.
     pub fn compare(&mut self, received: impl Fn(ShardId) -> Option<Epoch>) -> Vec<Change> {
         let mut changes = Vec::new();
         let own = self.id.as_ref().and_then(|id| self.map.index_of(id));
         for (shard, held) in self.map.shards().zip(&mut self.held) {
             let tenure = self.map.tenure(shard);
             let owned = Some(tenure.since).filter(|_| own.is_some() && tenure.owner == own);
+            let copy = self.map.copy(shard).filter(|copy| Some(copy.keeper) == own);
             // Items of another tenure are void though the shard is ours: others may have owned it between.
-            if held.tenure != Epoch::NONE && owned != Some(held.tenure) {
+            let lost = held.tenure != Epoch::NONE && owned != Some(held.tenure);
+            // A copy that is promoted has the tenure that was planned for it.
+            let promoted = held.kept != Epoch::NONE && owned == Some(held.kept);
+            let dropped =
+                held.kept != Epoch::NONE && !promoted && copy.map(|it| it.tenure) != Some(held.kept);
+            if lost || dropped {
                 changes.push(Change::Discard(shard));
                 *held = Held::default();
             }
+            if let Some(copy) = copy.filter(|_| held.kept == Epoch::NONE) {
+                changes.push(Change::Keep(shard));
+                held.kept = copy.tenure;
+            }
             let Some(since) = owned else { continue };
             if held.tenure == Epoch::NONE {
-                let has_items = received(shard) == Some(since);
+                let has_items = promoted || received(shard) == Some(since);
                 changes.push(if has_items {
                     Change::Adopt(shard)
                 } else {
                     Change::Begin(shard)
                 });
-                held.tenure = since;
+                (held.tenure, held.kept) = (since, Epoch::NONE);
             }
             let next = self.map.moving(shard).map_or(Epoch::NONE, |moving| moving.tenure);
             if held.frozen_for != next && held.frozen_for != Epoch::NONE {
@@ -189,14 +203,27 @@ impl Ownership {
         changes
     }
 
+    /// Whether the shard is the member's, frozen or not.
+    pub fn holds(&self, shard: ShardId) -> bool {
+        let held = self.held.get(shard.index());
+        held.is_some_and(|held| held.tenure != Epoch::NONE)
+    }
+
+    /// The copy of a shard that is this member's, if another member is to keep one.
+    pub fn copy(&self, shard: ShardId) -> Option<Copy> {
+        self.map.copy(shard).filter(|_| self.holds(shard))
+    }
+
+    /// Tenure of the copy of a shard that this member keeps, if it keeps one.
+    pub fn kept(&self, shard: ShardId) -> Option<Epoch> {
+        let held = self.held.get(shard.index())?;
+        Some(held.kept).filter(|kept| *kept != Epoch::NONE)
+    }
+
     /// Whether items of the shard may be copied to the owner of `tenure`: the member holds them, and knows of this move.
     pub fn may_copy(&self, shard: ShardId, tenure: Epoch) -> bool {
-        let holds = |held: &Held| held.tenure != Epoch::NONE;
-        let moving = self
-            .map
-            .moving(shard)
-            .is_some_and(|moving| moving.tenure == tenure);
-        moving && self.held.get(shard.index()).is_some_and(holds)
+        let moving = self.map.moving(shard);
+        moving.is_some_and(|moving| moving.tenure == tenure) && self.holds(shard)
     }
 
     /// The barrier of a hand-over: the member serves the shard no more, until a map says that the move has ended and the shard is

@@ -36,16 +36,46 @@ pub fn place(candidates: &[Candidate<'_>], owners: &[Option<usize>]) -> Vec<Opti
     let mut placement = Placement::new(candidates, owners, total);
     placement.house_orphans();
     placement.fill_newcomers(|placement, shard, owner, newcomer| {
-        placement.score(newcomer, shard) > placement.score(owner, shard)
+        let preferences = &placement.preferences;
+        preferences.score(newcomer, shard) > preferences.score(owner, shard)
     });
     placement.fill_newcomers(|placement, _, owner, _| placement.counts[owner] > placement.limits[owner]);
     placement.owners
 }
 
-struct Placement<'c> {
+/// How much each shard wants each candidate.
+pub struct Preferences<'c> {
     candidates: &'c [Candidate<'c>],
     /// Hash of each candidate's name.
     seeds: Vec<u64>,
+}
+
+impl<'c> Preferences<'c> {
+    /// The preferences among these candidates, which depend on their names and weights alone.
+    pub fn new(candidates: &'c [Candidate<'c>]) -> Preferences<'c> {
+        let seeds = candidates.iter().map(|it| crc64(it.name.as_bytes())).collect();
+        Preferences { candidates, seeds }
+    }
+
+    /// How much a shard wants a candidate: 0 for one that gives its shards away.
+    fn score(&self, candidate: usize, shard: ShardId) -> f64 {
+        let bits = mix(self.seeds[candidate] ^ mix(u64::from(shard.0) + 1));
+        // Never 0 or 1, so that the logarithm is finite and not 0.
+        let uniform = ((bits >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
+        -f64::from(self.candidates[candidate].weight) / uniform.ln()
+    }
+
+    /// The candidate among `from` that a shard wants most; of equal ones, that with the lesser name. Cost: a logarithm for each.
+    pub fn favourite(&self, shard: ShardId, from: impl Iterator<Item = usize>) -> Option<usize> {
+        let name = |index: usize| self.candidates[index].name;
+        let scored = from.map(|index| (self.score(index, shard), index));
+        let order = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(name(b.1).cmp(name(a.1)));
+        scored.max_by(order).map(|(_, index)| index)
+    }
+}
+
+struct Placement<'c> {
+    preferences: Preferences<'c>,
     owners: Vec<Option<usize>>,
     /// Shards of each candidate.
     counts: Vec<usize>,
@@ -66,8 +96,7 @@ impl<'c> Placement<'c> {
         let limit = |it: &Candidate<'_>| (share(it) + share(it) / SLACK).ceil() as usize;
         let is_new = |index: &usize| candidates[*index].is_new && candidates[*index].weight > 0;
         Placement {
-            candidates,
-            seeds: candidates.iter().map(|it| crc64(it.name.as_bytes())).collect(),
+            preferences: Preferences::new(candidates),
             limits: candidates.iter().map(limit).collect(),
             newcomers: (0..candidates.len()).filter(is_new).collect(),
             owners,
@@ -75,26 +104,11 @@ impl<'c> Placement<'c> {
         }
     }
 
-    /// How much a shard wants a candidate: 0 for one that gives its shards away.
-    fn score(&self, candidate: usize, shard: ShardId) -> f64 {
-        let bits = mix(self.seeds[candidate] ^ mix(u64::from(shard.0) + 1));
-        // Never 0 or 1, so that the logarithm is finite and not 0.
-        let uniform = ((bits >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
-        -f64::from(self.candidates[candidate].weight) / uniform.ln()
-    }
-
-    /// The candidate among `from` that a shard wants most; of equal ones, that with the lesser name.
-    fn favourite(&self, shard: ShardId, from: impl Iterator<Item = usize>) -> Option<usize> {
-        let name = |index: usize| self.candidates[index].name;
-        let scored = from.map(|index| (self.score(index, shard), index));
-        let order = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(name(b.1).cmp(name(a.1)));
-        scored.max_by(order).map(|(_, index)| index)
-    }
-
     /// Gives shards without an owner to their favourites.
     fn house_orphans(&mut self) {
-        let takes = |index: &usize| self.candidates[*index].weight > 0;
-        let all: Vec<usize> = (0..self.candidates.len()).filter(takes).collect();
+        let candidates = self.preferences.candidates;
+        let takes = |index: &usize| candidates[*index].weight > 0;
+        let all: Vec<usize> = (0..candidates.len()).filter(takes).collect();
         for (index, shard) in (0..self.owners.len()).zip((0..).map(ShardId)) {
             if self.owners[index].is_some() {
                 continue;
@@ -103,9 +117,9 @@ impl<'c> Placement<'c> {
                 .iter()
                 .copied()
                 .filter(|&it| self.counts[it] < self.limits[it]);
-            let chosen = self.favourite(shard, with_space);
+            let chosen = self.preferences.favourite(shard, with_space);
             // There is space somewhere, unless owners from before have more than their limits.
-            let chosen = chosen.or_else(|| self.favourite(shard, all.iter().copied()));
+            let chosen = chosen.or_else(|| self.preferences.favourite(shard, all.iter().copied()));
             self.move_to(index, chosen.expect("a candidate has a weight"));
         }
     }
@@ -115,7 +129,8 @@ impl<'c> Placement<'c> {
         for (index, shard) in (0..self.owners.len()).zip((0..).map(ShardId)) {
             let with_space = self.newcomers.iter().copied();
             let with_space = with_space.filter(|&it| self.counts[it] < self.limits[it]);
-            let (Some(newcomer), Some(owner)) = (self.favourite(shard, with_space), self.owners[index])
+            let (Some(newcomer), Some(owner)) =
+                (self.preferences.favourite(shard, with_space), self.owners[index])
             else {
                 continue;
             };

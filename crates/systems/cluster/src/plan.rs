@@ -1,14 +1,15 @@
 //! What the map should become, given who is registered.
 
-use crate::placement::{Candidate, place};
+use crate::placement::{Candidate, Preferences, place};
 use crate::{Draft, Map, MapMember, Member, MemberId, Standing};
 
-/// Changes a draft so that it fits the members that are registered: members that are gone leave it and their shards go elsewhere,
-/// without items; new members enter it; shards that should be elsewhere begin to move there. Returns the members that are
-/// gone: the draft must not become the map unless they are (see [`Transaction`](crate::Transaction)).
+/// Changes a draft so that it fits the members that are registered: members that are gone leave it and their shards go to the keepers of
+/// complete copies, or elsewhere, without items; new members enter it; shards that should be elsewhere begin to move there; with 2
+/// `replicas`, shards without a copy get one. Returns the members that are gone: the draft must not become the map unless they are
+/// (see [`Transaction`](crate::Transaction)).
 ///
 /// Every member plans alike, and the registry accepts one plan per epoch; so it does not matter which of them does.
-pub fn plan(draft: &mut Draft, registered: &[Member]) -> Vec<MemberId> {
+pub fn plan(draft: &mut Draft, registered: &[Member], replicas: u8) -> Vec<MemberId> {
     let is_registered = |member: &Member| registered.iter().any(|it| it == member);
     let listed = draft.map().members().to_vec();
     let gone = listed.iter().filter(|it| !is_registered(&it.member));
@@ -29,7 +30,38 @@ pub fn plan(draft: &mut Draft, registered: &[Member]) -> Vec<MemberId> {
         }
     }
     place_shards(draft);
+    if replicas > 1 {
+        place_copies(draft);
+    }
     gone
+}
+
+/// Begins copies of shards that have none, or whose keeper is to give everything away. A copy stays where it is otherwise, though a favourite of
+/// its shard has come: until it is complete elsewhere, the shard would have none.
+fn place_copies(draft: &mut Draft) {
+    let keepers = keepers(draft.map());
+    for (shard, keeper) in draft.map().shards().zip(keepers) {
+        if let Some(keeper) = keeper {
+            draft.begin_copy(shard, keeper);
+        }
+    }
+}
+
+/// Member that should keep a copy of each shard of the map; `None`: there is none beside the owner.
+fn keepers(map: &Map) -> Vec<Option<u16>> {
+    let candidates = candidates(map);
+    let preferences = Preferences::new(&candidates);
+    let takes = |index: u16| candidates[usize::from(index)].weight > 0;
+    let keeper = |shard| {
+        let copy = map.copy(shard).filter(|copy| takes(copy.keeper));
+        let owner = map.tenure(shard).owner;
+        let others =
+            (0..candidates.len()).filter(|index| Some(*index as u16) != owner && takes(*index as u16));
+        let favourite = || preferences.favourite(shard, others);
+        copy.map(|copy| copy.keeper)
+            .or_else(|| favourite().map(|index| index as u16))
+    };
+    map.shards().map(keeper).collect()
 }
 
 /// Assigns shards that nobody owns, and begins to move those that should be elsewhere.
@@ -64,24 +96,28 @@ fn place_shards(draft: &mut Draft) {
     }
 }
 
-/// Owner that each shard of the map should have.
-fn targets<'m>(map: &'m Map) -> Vec<Option<u16>> {
+/// The members of the map, as far as placement is concerned.
+fn candidates<'m>(map: &'m Map) -> Vec<Candidate<'m>> {
     // If all are drained, shards that nobody owns still have to go somewhere.
     let all_drain = map.members().iter().all(|it| it.standing == Standing::Draining);
-    let candidate = |listed: &'m MapMember| {
-        let takes = all_drain || listed.standing != Standing::Draining;
+    let candidate = |MapMember { member, standing }: &'m MapMember| {
+        let takes = all_drain || *standing != Standing::Draining;
         Candidate {
-            name: listed.member.advert.name(),
-            weight: if takes { listed.member.advert.weight() } else { 0 },
-            is_new: listed.standing == Standing::Joining,
+            name: member.advert.name(),
+            weight: if takes { member.advert.weight() } else { 0 },
+            is_new: *standing == Standing::Joining,
         }
     };
-    let candidates: Vec<_> = map.members().iter().map(candidate).collect();
+    map.members().iter().map(candidate).collect()
+}
+
+/// Owner that each shard of the map should have.
+fn targets(map: &Map) -> Vec<Option<u16>> {
     let owner = |shard| map.tenure(shard).owner.map(usize::from);
     // A shard that moves counts for where it goes, so that plans do not change their mind.
     let next = |shard| map.moving(shard).map(|moving| usize::from(moving.to));
     let owners: Vec<_> = map.shards().map(|shard| next(shard).or(owner(shard))).collect();
-    let placed = place(&candidates, &owners);
+    let placed = place(&candidates(map), &owners);
     placed
         .into_iter()
         .map(|owner| owner.map(|index| index as u16))
@@ -102,7 +138,7 @@ mod tests {
     /// The next map, and who must be gone.
     fn next(map: &Map, registered: &[Member]) -> (Option<Map>, Vec<MemberId>) {
         let mut draft = Draft::after(map);
-        let gone = plan(&mut draft, registered);
+        let gone = plan(&mut draft, registered, 1);
         (draft.finish(), gone)
     }
 
@@ -114,7 +150,7 @@ mod tests {
             for moving in map.moves() {
                 draft.complete_move(moving.shard, moving.tenure);
             }
-            plan(&mut draft, registered);
+            plan(&mut draft, registered, 1);
             match draft.finish() {
                 Some(next) => map = next,
                 None => return map,

@@ -5,7 +5,11 @@ use drover_control::{DecodeError, Field, Reader, Writer};
 use std::fmt;
 
 /// Version of the encoding.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// Version that has neither replicas nor a lease.
+const VERSION_WITHOUT_REPLICAS: u16 = 1;
+/// Most members that have an item of a service. *(our choice)*
+pub const REPLICAS_MAX: u8 = 2;
 /// Length of the secret.
 pub const SECRET_BYTES: usize = 32;
 
@@ -16,6 +20,10 @@ pub struct ServiceSettings {
     pub hash_seed: HashSeed,
     /// What members prove to each other that they know. Any program that can read the registry knows it.
     pub secret: [u8; SECRET_BYTES],
+    /// Members that have an item: 1, or 2 if each shard has a copy at another member than its owner.
+    pub replicas: u8,
+    /// Seconds of every member's lease; `None`: the service is older than this setting, and each member has its own.
+    pub lease_s: Option<u16>,
 }
 
 /// Neither secret is printed.
@@ -23,21 +31,25 @@ impl fmt::Debug for ServiceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceSettings")
             .field("hash_seed", &self.hash_seed)
+            .field("replicas", &self.replicas)
+            .field("lease_s", &self.lease_s)
             .finish_non_exhaustive()
     }
 }
 
-/// Encoded as version (`u16`, 1), hash seed and the 32 bytes of the secret.
+/// Encoded as version (`u16`), hash seed, the 32 bytes of the secret, replicas (`u8`) and the seconds of the lease (`u16`, 0: none). Version 1
+/// ends with the secret.
 impl Field for ServiceSettings {
     fn encode(&self, to: &mut Writer) {
         to.u16(VERSION);
         self.hash_seed.encode(to);
         to.raw(&self.secret);
+        to.u8(self.replicas).u16(self.lease_s.unwrap_or(0));
     }
 
     fn decode(from: &mut Reader<'_>, _: &'static str) -> Result<ServiceSettings, DecodeError> {
         let version = from.u16()?;
-        if version != VERSION {
+        if version != VERSION && version != VERSION_WITHOUT_REPLICAS {
             let (field, value) = ("version of a service's settings", version.into());
             return Err(DecodeError::Value { field, value });
         }
@@ -46,7 +58,20 @@ impl Field for ServiceSettings {
         for byte in &mut secret {
             *byte = from.u8()?;
         }
-        Ok(ServiceSettings { hash_seed, secret })
+        let (replicas, lease_s) = match version {
+            VERSION_WITHOUT_REPLICAS => (1, 0),
+            _ => (from.u8()?, from.u16()?),
+        };
+        if !(1..=REPLICAS_MAX).contains(&replicas) {
+            let (field, value) = ("replicas of a service", replicas.into());
+            return Err(DecodeError::Value { field, value });
+        }
+        Ok(ServiceSettings {
+            hash_seed,
+            secret,
+            replicas,
+            lease_s: Some(lease_s).filter(|seconds| *seconds > 0),
+        })
     }
 }
 
@@ -79,6 +104,8 @@ mod tests {
         ServiceSettings {
             hash_seed: HashSeed::of(HashKind::Aes, 0xdead, 0xbeef),
             secret: [7; SECRET_BYTES],
+            replicas: 2,
+            lease_s: Some(6),
         }
     }
 
@@ -92,9 +119,34 @@ mod tests {
         bytes.push(0);
         assert!(ServiceSettings::from_bytes(&bytes).is_err(), "a byte too many");
         bytes.pop();
-        bytes[0] = 2;
+        bytes[0] = 3;
         let error = ServiceSettings::from_bytes(&bytes).expect_err("another version");
         assert!(error.to_string().contains("version"), "{error}");
+    }
+
+    #[test]
+    fn older_settings_have_one_copy_and_no_common_lease() {
+        let mut bytes = settings().to_bytes();
+        bytes.truncate(bytes.len() - 3);
+        bytes[0] = 1;
+        let older = ServiceSettings {
+            replicas: 1,
+            lease_s: None,
+            ..settings()
+        };
+        assert_eq!(ServiceSettings::from_bytes(&bytes), Ok(older));
+    }
+
+    #[test]
+    fn a_number_of_replicas_that_no_service_has_is_refused() {
+        for replicas in [0, REPLICAS_MAX + 1] {
+            let bad = ServiceSettings {
+                replicas,
+                ..settings()
+            };
+            let error = ServiceSettings::from_bytes(&bad.to_bytes()).expect_err("refused");
+            assert!(error.to_string().contains("replicas"), "{error}");
+        }
     }
 
     #[test]

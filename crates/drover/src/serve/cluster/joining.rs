@@ -1,7 +1,8 @@
 //! [`Joining`]: what a member must know of its service before its cores start.
 
+use super::agreed::Agreed;
 use crate::auth;
-use crate::cluster::ServiceUrl;
+use crate::cluster::{ServiceUrl, refused};
 use crate::exit::{self, Failure};
 use crate::serve::ops::{Signal, Signals};
 use crate::serve::settings::Settings;
@@ -18,22 +19,28 @@ const ASK_EVERY: Ns = Ns::from_s(1);
 /// A lease may end so long after its time: etcd counts in seconds and looks twice a second.
 const LEASE_SLACK: Ns = Ns::from_s(3);
 
+/// Name and password of a user of etcd.
+pub type EtcdUser = (String, String);
+
 /// A service whose settings are known.
 pub struct Joining {
     pub service: ServiceUrl,
     pub member_name: String,
     pub settings: ServiceSettings,
+    pub agreed: Agreed,
     pub registry: EtcdRegistry,
 }
 
-/// Reads the service's settings, which this member chooses if it is the first, and waits for an etcd that does not answer.
-/// `None`: a signal asked to stop meanwhile.
+/// Reads the service's settings, which this member chooses if it is the first, as `etcd_user`, or else as the user in the service's
+/// URL. Waits for an etcd that does not answer. `None`: a signal asked to stop meanwhile.
 ///
 /// # Errors
-/// What does not heal: etcd refuses the member, another member has its name, or it has none.
+/// What does not heal: etcd refuses the member, another member has its name, it has none, or it wants another lease or
+/// number of replicas than its service has.
 pub fn join(
     settings: &Settings,
     service: &ServiceUrl,
+    etcd_user: Option<EtcdUser>,
     signals: &Signals,
 ) -> Result<Option<Joining>, Failure> {
     let cluster = &settings.cluster;
@@ -42,7 +49,7 @@ pub fn join(
         None => host_name(),
     };
     let mut options = service.options();
-    options.user = user(settings)?.or(options.user);
+    options.user = etcd_user.or(options.user);
     let registry = EtcdRegistry::open(options).map_err(|error| Failure::new(exit::OS_ERROR, error))?;
     let mut asking = Asking {
         service,
@@ -62,13 +69,15 @@ pub fn join(
             format!("{service}: unexpected answer {reply:?}"),
         ));
     };
-    if !asking.wait_for_name(&member_name, cluster.terms().ttl + LEASE_SLACK)? {
+    let agreed = Agreed::with(service, cluster, &found)?;
+    if !asking.wait_for_name(&member_name, Ns::from_s(agreed.lease_s) + LEASE_SLACK)? {
         return Ok(None);
     }
     Ok(Some(Joining {
         service: service.clone(),
         member_name,
         settings: found,
+        agreed,
         registry: asking.registry,
     }))
 }
@@ -80,14 +89,20 @@ fn first_settings(settings: &Settings) -> ServiceSettings {
     for word in secret.chunks_exact_mut(8) {
         word.copy_from_slice(&cpu.secret().to_le_bytes());
     }
+    let own = Agreed::of(&settings.cluster);
     ServiceSettings {
         hash_seed: HashSeed::drawn(settings.service.hash.value, &cpu),
         secret,
+        replicas: own.replicas,
+        lease_s: u16::try_from(own.lease_s).ok(),
     }
 }
 
-/// The user and password for etcd.
-fn user(settings: &Settings) -> Result<Option<(String, String)>, Failure> {
+/// The user of `--cluster-auth-file`, which often only root may read.
+///
+/// # Errors
+/// The file cannot be read or is invalid.
+pub fn etcd_user(settings: &Settings) -> Result<Option<EtcdUser>, Failure> {
     let path = settings.cluster.etcd_auth_file.as_ref();
     let user = path
         .map(|path| auth::of_file("--cluster-auth-file", path))
@@ -141,14 +156,7 @@ impl Asking<'_> {
     fn failed(&mut self) -> Result<(), Failure> {
         let failure = self.registry.no_answer();
         if failure.is_refusal {
-            let text = format!(
-                "--cluster {}: etcd refuses this member: {}: --cluster-auth-file names the user:password, who must \
-                 have the rights to read and write the keys below drover/{}/",
-                self.service,
-                failure.why,
-                self.service.service()
-            );
-            return Err(Failure::new(exit::NO_PERMISSION, text));
+            return Err(refused(self.service, &failure));
         }
         if !std::mem::replace(&mut self.is_waiting, true) {
             tracing::warn!("waiting for etcd at {}: {}", self.service, failure.why);

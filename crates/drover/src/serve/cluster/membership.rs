@@ -25,6 +25,8 @@ pub struct CoreParts {
     peers: Arc<PeerBook>,
     /// Most bytes of a message: an item and what belongs to it.
     message_bytes_max: usize,
+    /// Whether other members keep copies of its items.
+    pub has_replicas: bool,
 }
 
 /// Bytes of a message beside its item: command, key, head.
@@ -42,6 +44,7 @@ impl CoreParts {
             peers: PeerBook::new(shards.clone()),
             shards,
             message_bytes_max: item_bytes_max + SLACK_BYTES,
+            has_replicas: joining.settings.replicas > 1,
         }
     }
 
@@ -50,7 +53,13 @@ impl CoreParts {
         let (identity, peers) = (self.identity.clone(), self.peers.clone());
         let mut options = LinksOptions::default();
         options.message_bytes_max = options.message_bytes_max.max(self.message_bytes_max);
-        Box::new(move || Links::new(identity.clone(), options.clone(), peers.finder()))
+        Box::new(move |purpose| {
+            let options = LinksOptions {
+                purpose,
+                ..options.clone()
+            };
+            Links::new(identity.clone(), options, peers.finder())
+        })
     }
 }
 
@@ -104,10 +113,10 @@ impl Starting {
         );
         Ok(Starting {
             parts: CoreParts::new(&joining, cores, item_bytes),
+            terms: settings.cluster.terms(joining.agreed.lease_s),
             joining,
             listener,
             advert,
-            terms: settings.cluster.terms(),
         })
     }
 
@@ -130,6 +139,7 @@ impl Starting {
             terms: self.terms,
             handover: HandoverTimes::default(),
             handovers_max: MOVES_MAX,
+            replicas: self.joining.agreed.replicas,
             shards: self.parts.shards,
             network: Arc::new(LinkNetwork::new(identity.clone())),
         };

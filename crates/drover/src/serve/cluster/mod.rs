@@ -2,17 +2,19 @@
 //!
 //! ```text
 //! prepare   listen      the port of the links, as the user who starts the process
-//! wait      Joining     etcd answers: hash seed and secret of the service; nobody else has the name
+//!           etcd_user   user and password for etcd, as that one, too
+//! wait      Joining     etcd answers: hash seed, secret, lease and replicas of the service; nobody else has the name
 //! start     CoreParts   what each core needs: shards that it may serve, links to other members
 //!           Membership  control thread, acceptor of links; its end is the member's
 //! ```
 
 mod advert;
+mod agreed;
 mod joining;
 mod listen;
 mod membership;
 mod peers;
 
-pub use joining::{Joining, join};
+pub use joining::{EtcdUser, Joining, etcd_user, join};
 pub use listen::{MemberPort, listen};
 pub use membership::{Membership, Starting};

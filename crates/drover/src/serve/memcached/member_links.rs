@@ -15,6 +15,8 @@ pub(super) struct MemberLinks {
     shards: Arc<ServedShards>,
     /// Number of cores of each peer; 0: not looked up yet.
     core_counts: Vec<u16>,
+    /// Number of peers whose links are retired.
+    retired_count: u64,
 }
 
 impl MemberLinks {
@@ -23,17 +25,34 @@ impl MemberLinks {
             links,
             shards,
             core_counts: Vec::new(),
+            retired_count: 0,
         }
     }
 
     /// Takes what has arrived, at the beginning of the core's step.
     pub(super) fn step(&mut self, handler: &mut impl LinkHandler, now: Ns) -> Progress {
+        if self.shards.ended_count() != self.retired_count {
+            self.retire_ended();
+        }
         self.links.step(handler, now)
+    }
+
+    #[cold]
+    fn retire_ended(&mut self) {
+        self.retired_count = self.shards.ended_count();
+        for peer in self.shards.ended_peers() {
+            self.links.retire_peer(peer);
+        }
     }
 
     /// Writes what is queued, at the end of the core's step. Returns whether the next step has something to do at once.
     pub(super) fn flush(&mut self) -> bool {
         self.links.flush()
+    }
+
+    /// Closes the incoming links with replies that were not written yet.
+    pub(super) fn close_unsent(&mut self, handler: &mut impl LinkHandler) {
+        self.links.close_unsent(handler);
     }
 
     /// Whether requests that found a link full should be sent again.

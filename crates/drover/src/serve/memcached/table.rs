@@ -1,5 +1,6 @@
 //! [`Table`]: what a worker does for memcached's clients and, in a member of a service, for other members.
 
+use super::copies::Copies;
 use super::member_links::MemberLinks;
 use drover_base::{Cpu, Ns, Progress};
 use drover_kv::CoActor;
@@ -20,19 +21,21 @@ const PUBLISH_EVERY: Ns = Ns::from_ms(10);
 const OWING: Ns = Ns::from_us(100);
 
 /// A negative expiry becomes the server's first second, already over; so for memcached clients no time is before it.
-const FIRST_S: u32 = 1;
+pub(super) const FIRST_S: u32 = 1;
 
 /// The sockets of one core, with memcached sessions.
 pub(super) struct Table<C: Cpu + 'static, S: Sharing + 'static> {
-    sockets: Sockets<Session<C, S>>,
+    pub(super) sockets: Sockets<Session<C, S>>,
     /// Rings to and from other cores.
-    rings: Rings,
+    pub(super) rings: Rings,
     /// Links to and from other members; `None`: there is no cluster.
-    links: Option<MemberLinks>,
+    pub(super) links: Option<MemberLinks>,
+    /// In a member with replicas.
+    pub(super) copies: Option<Copies>,
     /// Reply to the other core's request being served.
     reply: Output,
-    core: Core,
-    server: Arc<Server>,
+    pub(super) core: Core,
+    pub(super) server: Arc<Server>,
     /// What native clients change is published from this time on.
     publish_at: Ns,
     /// Set while the server stops: whether this core still has connections.
@@ -53,6 +56,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
             sockets,
             rings,
             links,
+            copies: None,
             reply: Output::new(0, usize::MAX),
             core,
             server,
@@ -60,6 +64,13 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
             leaving: None,
             busy_cores,
         }
+    }
+
+    /// Has replies wait until other members have copies of what they say, which go over `links`.
+    pub(super) fn with_copies(mut self, links: MemberLinks) -> Table<C, S> {
+        self.rings.inbound.stage_replies();
+        self.copies = Some(Copies::new(links));
+        self
     }
 
     /// In a member: takes what has arrived over links. The messages of other members are served, never sent on.
@@ -86,9 +97,9 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
 }
 
 /// Receiver of messages from other cores, and their replies.
-struct Incoming<'a, 'd, C: Cpu + 'static, S: Sharing + 'static> {
-    executor: &'a mut Executor<'d, C, S>,
-    sockets: &'a mut Sockets<Session<C, S>>,
+pub(super) struct Incoming<'a, 'd, C: Cpu + 'static, S: Sharing + 'static> {
+    pub(super) executor: &'a mut Executor<'d, C, S>,
+    pub(super) sockets: &'a mut Sockets<Session<C, S>>,
 }
 
 /// Gives a pending reply to its connection.
@@ -177,6 +188,9 @@ impl<C: Cpu, S: Sharing> LinkHandler for Incoming<'_, '_, C, S> {
 
 impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
     fn step(&mut self, cpu: &C, partition: &mut Partition<S>, now: Ns, now_s: u32) -> Progress {
+        if let Some(held) = self.begin_copies(cpu, partition, now, now_s) {
+            return held;
+        }
         let linked = self.step_links(cpu, partition, now, now_s);
         let mut member_router;
         let router: &mut dyn CoreRouter = match &mut self.links {
@@ -224,6 +238,9 @@ impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
         if self.rings.outbound.has_space_again() {
             self.sockets.resume_routes(usize::MAX);
         }
+        if let Some(held) = self.hold_replies(cpu, partition, now_s) {
+            return held;
+        }
         self.sockets.flush();
         if self.links.is_some() {
             progress = progress.and(linked).and(self.end_member_step());
@@ -249,6 +266,9 @@ impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
         if let Some(links) = &mut self.links {
             links.recover();
         }
+        if let Some(copies) = &mut self.copies {
+            copies.links.recover();
+        }
         self.reply = Output::new(0, usize::MAX);
         self.core.partition_replaced();
     }
@@ -267,7 +287,8 @@ impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
 impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
     /// In a member: writes to the links, and says when the core is needed again for those and for parked messages.
     fn end_member_step(&mut self) -> Progress {
-        let parked_until = self.core.parked_until().unwrap_or(Ns::MAX);
+        let due_at = self.core.parked_until().unwrap_or(Ns::MAX);
+        let due_at = due_at.min(self.core.copies_due());
         let Some(links) = &mut self.links else {
             return Progress::Idle { wake_at: Ns::MAX };
         };
@@ -276,9 +297,17 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
         }
         match links.flush() {
             true => Progress::Busy,
-            false => Progress::Idle {
-                wake_at: parked_until,
-            },
+            false => Progress::Idle { wake_at: due_at },
+        }
+    }
+
+    /// Lets replies leave that have waited.
+    pub(super) fn release_replies(&mut self) {
+        self.rings.inbound.release();
+        self.sockets.flush();
+        if let Some(links) = &mut self.links {
+            // What it has to do at once, it finds in its next step.
+            let _ = links.flush();
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::offered::Feature::Cluster;
 use super::words::{on_loss_of, on_loss_shown};
-use super::{MemorySettings, Origin, Setting, flags, optional, optional_of, parsed, path, value};
+use super::{MemorySettings, flags, optional, optional_of, parsed, path, value};
 use crate::cluster::{Advertised, ServiceUrl};
 use crate::exit::{self, Failure};
 use drover_base::Ns;
-use drover_cluster::{LeaseTerms, OnRegistryLoss};
+use drover_cluster::{LeaseTerms, OnRegistryLoss, REPLICAS_MAX};
 use std::path::PathBuf;
 
 /// etcd counts leases in seconds; a shorter one would end between two looks of a busy machine.
@@ -44,8 +44,8 @@ flags! {
     on_loss: String as OnRegistryLoss = parsed("stop".to_string(), on_loss_of)
         .show(|on_loss| on_loss_shown(*on_loss).to_string());
 
-    /// Seconds after which a member that gives no sign of life loses its shards to others; the same for all members
-    /// [default: 6]
+    /// Seconds after which a member that gives no sign of life loses its shards to others; the first member chooses for
+    /// all [default: as the service has it, or 6]
     #[arg(long = "lease", value_name = "SECONDS")]
     lease_s: u64 = value(LeaseTerms::default().ttl.as_s())
         .show(|seconds| format!("{seconds} s"))
@@ -54,15 +54,26 @@ flags! {
             |seconds| format!("--lease {seconds}: from {LEASE_S_MIN} to {LEASE_S_MAX} seconds"),
         );
 
+    /// Members that have each item: 1, or 2, with which a change is acknowledged when a second member has it, so that no
+    /// acknowledged change is lost with one machine. It takes twice the memory (give -m accordingly), and each batch of
+    /// changes waits for a round trip between members; if the second member does not answer, for a second. The first
+    /// member chooses for all [default: as the service has it, or 1]
+    #[arg(long = "replicas", value_name = "COUNT")]
+    replicas: u8 = value(1)
+        .check(
+            |count| (1..=REPLICAS_MAX).contains(count),
+            |count| format!("--replicas {count}: from 1 to {REPLICAS_MAX} members have an item"),
+        );
+
     /// File with the user:password as which this member is known to etcd
     #[arg(long = "cluster-auth-file", value_name = "FILE")]
     etcd_auth_file: PathBuf as Option<PathBuf> = path();
 }
 
 impl ClusterSettings {
-    /// Times of the lease.
-    pub fn terms(&self) -> LeaseTerms {
-        let ttl = Ns::from_s(self.lease_s.value);
+    /// Times of a lease of so many seconds.
+    pub fn terms(&self, lease_s: u64) -> LeaseTerms {
+        let ttl = Ns::from_s(lease_s);
         LeaseTerms {
             ttl,
             renew_every: Ns(ttl.0 / RENEWALS),
@@ -82,11 +93,12 @@ impl ClusterSettings {
             };
         }
         let said = [
-            ("--advertise", is_said(&self.advertise)),
-            ("--member-name", is_said(&self.member_name)),
-            ("--on-registry-loss", is_said(&self.on_loss)),
-            ("--lease", is_said(&self.lease_s)),
-            ("--cluster-auth-file", is_said(&self.etcd_auth_file)),
+            ("--advertise", self.advertise.is_said()),
+            ("--member-name", self.member_name.is_said()),
+            ("--on-registry-loss", self.on_loss.is_said()),
+            ("--lease", self.lease_s.is_said()),
+            ("--replicas", self.replicas.is_said()),
+            ("--cluster-auth-file", self.etcd_auth_file.is_said()),
         ];
         match said.iter().find(|(_, is_said)| *is_said) {
             Some((flag, _)) => refuse(format!(
@@ -107,10 +119,6 @@ impl ClusterSettings {
         );
         Err(Failure::new(exit::USAGE, text))
     }
-}
-
-fn is_said<T>(setting: &Setting<T>) -> bool {
-    matches!(setting.origin, Origin::CommandLine | Origin::File)
 }
 
 fn service_url_of(text: &str) -> Result<ServiceUrl, Failure> {

@@ -35,6 +35,13 @@ pub struct Setting<T> {
     pub origin: Origin,
 }
 
+impl<T> Setting<T> {
+    /// Whether somebody has chosen the value: it is no default.
+    pub fn is_said(&self) -> bool {
+        matches!(self.origin, Origin::CommandLine | Origin::File)
+    }
+}
+
 impl<T> Setting<Option<T>> {
     /// The value, if there is one.
     pub fn as_ref(&self) -> Option<&T> {

@@ -3,4 +3,7 @@
 mod bed;
 mod changes;
 mod commands;
+mod outages;
+mod rights;
 mod starts;
+mod watching;

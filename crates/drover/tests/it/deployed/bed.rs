@@ -41,12 +41,12 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Starts all services, and waits until etcd and every member answer.
+    /// Starts all services, members with `flags` in addition, and waits until etcd and every member answer.
     ///
     /// # Panics
     /// Outside of [`in_a_network`](drover_testkit::network::in_a_network).
     #[track_caller]
-    pub fn start(name: &str) -> Bed {
+    pub fn start(name: &str, flags: &[&str]) -> Bed {
         FOLDERS.iter().for_each(|folder| mount_memory(folder));
         let (lan, registry) = (
             Network::new("lan", "192.0.2"),
@@ -54,10 +54,11 @@ impl Bed {
         );
         let mut members = Vec::new();
         let mut etcd = None;
-        for service in services() {
+        for mut service in services() {
             match &*service.name {
                 "etcd" => etcd = Some(service),
                 _ => {
+                    service.words.extend(flags.iter().map(|word| word.to_string()));
                     let number = members.len() as u8 + 1;
                     let host = Host::start(&service.name, number, &[&lan, &registry]);
                     members.push(Member {

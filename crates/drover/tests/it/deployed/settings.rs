@@ -51,6 +51,9 @@ fn the_stateful_set_starts_members() {
     let words: Vec<String> = list("args: ").into_iter().map(replaced).collect();
     let flags: Vec<&str> = words.iter().map(String::as_str).collect();
     assert_eq!(is_understood(&flags), Ok(()));
+    let wrong = words.join(" ").replace("--member-name", "--members-name");
+    let wrong: Vec<&str> = wrong.split(' ').collect();
+    assert!(is_understood(&wrong).is_err(), "a mistake is noticed");
 }
 
 #[test]

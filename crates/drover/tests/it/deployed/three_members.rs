@@ -12,7 +12,7 @@ const KEYS: usize = 60;
 fn a_key_set_through_one_member_is_read_through_the_others() {
     let test = "deployed::three_members::a_key_set_through_one_member_is_read_through_the_others";
     in_a_network(test, || {
-        let bed = Bed::start("three");
+        let bed = Bed::start("three", &[]);
         until("all three own shards", || {
             let (_, status, _) = drover(&["cluster", "status", "--cluster", CLUSTER, "--json"], "");
             bed.names().iter().all(|name| owned(&status, name) > 0)

@@ -1,13 +1,24 @@
-//! The suite of `tests/c`, compiled by the system's compiler with AddressSanitizer, against each system over shared memory; and the
-//! header, for C++.
+//! The suite of `tests/c`, compiled by the system's compiler with AddressSanitizer, against each system over shared memory,
+//! and against a service that etcd names; and the header, for C++.
+
+mod member;
 
 use drover_control::ControlListener;
 use drover_kv::{Capacity, Service, Sizes, SystemJob};
 use drover_systems::System;
 use drover_verbs_shm::{Shm, ShmDevice};
+use member::Member;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+/// Sizes of the servers.
+const SIZES: Sizes = Sizes {
+    shard_count: 2,
+    capacity: Capacity::Memory { bytes: 8 << 20 },
+    value_bytes_max: 64 << 10,
+    window: 16,
+};
 
 /// A small server of one system at its own Unix socket.
 struct Start<'a>(&'a str);
@@ -16,13 +27,7 @@ impl SystemJob for Start<'_> {
     type Answer = Box<dyn Service>;
 
     fn run<S: drover_kv::System>(self) -> Box<dyn Service> {
-        let sizes = Sizes {
-            shard_count: 2,
-            capacity: Capacity::Memory { bytes: 8 << 20 },
-            value_bytes_max: 64 << 10,
-            window: 16,
-        };
-        let plan = S::plan(&sizes).expect("enough memory");
+        let plan = S::plan(&SIZES).expect("enough memory");
         let listener = ControlListener::bind(&self.0.parse().expect("an address")).expect("a free address");
         S::start::<Shm>(&ShmDevice::default(), &plan, vec![listener], Box::new(|_| {})).expect("a service")
     }
@@ -80,13 +85,22 @@ fn the_suite_holds_without_a_leak() {
         let addr = format!("unix:{}", folder.join(format!("{system}.sock")).display());
         let service = system.run(Start(&addr));
         println!("{system}");
-        let mut suite = Command::new(&program);
-        if cfg!(debug_assertions) {
-            suite.env("DROVER_CHECKS_CLOSED", "1");
-        }
-        run(suite.arg(&addr));
+        run_suite(&program, &addr);
         service.stop();
     }
+    let addr = format!("unix:{}", folder.join("member.sock").display());
+    if let Some(member) = Member::start(&addr) {
+        println!("a service that etcd names");
+        run_suite(&program, &member.url());
+    }
+}
+
+fn run_suite(program: &Path, addr: &str) {
+    let mut suite = Command::new(program);
+    if cfg!(debug_assertions) {
+        suite.env("DROVER_CHECKS_CLOSED", "1");
+    }
+    run(suite.arg(addr));
 }
 
 #[test]

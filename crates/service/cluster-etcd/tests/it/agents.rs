@@ -33,6 +33,7 @@ impl Host {
             handovers_max: 16,
             shard_count: SHARD_COUNT,
             instance: drover_testkit::seeds::fresh_seed(),
+            replicas: 1,
         });
         let registry = open_registry(etcd, "cache");
         Host { agent, registry }

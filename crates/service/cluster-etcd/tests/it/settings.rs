@@ -11,6 +11,8 @@ fn settings(of: u8) -> ServiceSettings {
     ServiceSettings {
         hash_seed: HashSeed::of(HashKind::Aes, of.into(), 2),
         secret: [of; SECRET_BYTES],
+        replicas: 1,
+        lease_s: Some(6),
     }
 }
 

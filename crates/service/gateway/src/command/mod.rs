@@ -170,7 +170,8 @@ impl<'a> Turn<'a, '_> {
             | What::Flush { .. }
             | What::FlushAfter { .. }
             | What::Dump(_)
-            | What::Handover(..) => self.refuse(false, b"ERROR\r\n"),
+            | What::Handover(..)
+            | What::Copies(..) => self.refuse(false, b"ERROR\r\n"),
         }
     }
 

@@ -309,7 +309,8 @@ impl Links {
             None => Err(DialFailure::NoAddress),
             Some(peer) => {
                 link.name = peer.name.as_str().into();
-                Dialing::new(&self.identity, &peer, link.core, until).map_err(DialFailure::from)
+                let target = self.options.purpose.target(link.core);
+                Dialing::new(&self.identity, &peer, target, until).map_err(DialFailure::from)
             }
         };
         let watched = begun.and_then(|dialing| {

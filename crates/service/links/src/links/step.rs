@@ -202,12 +202,10 @@ impl Links {
         }
         let route = token as usize;
         let link = &mut self.outgoing[route];
-        if matches!(link.state, State::Closed { .. }) && !matches!(failed, Failed::Link(LinkFailure::Left)) {
+        if matches!(link.state, State::Closed { .. }) {
             return;
         }
         let retry_at = match &failed {
-            // The member's next life has another number.
-            Failed::Link(LinkFailure::Left) => Ns::MAX,
             Failed::Link(_) => self.round.now,
             Failed::Dial(_) => self.round.now + link.failed(&self.options),
         };
@@ -231,11 +229,21 @@ impl Links {
         link.close(route, handler, retry_at);
     }
 
-    /// Ends all links to a peer, for ever: it has left, or its life has ended.
-    pub fn close_peer<H: LinkHandler>(&mut self, peer: u16, handler: &mut H) {
-        for route in 0..self.outgoing.len() {
-            if self.outgoing[route].peer == peer {
-                self.close(route as u64, Failed::Link(LinkFailure::Left), handler);
+    /// The life of a peer has ended: links to it are closed once nothing waits for a reply from them, and none is made again. A process that
+    /// lost its lease and goes on has another number, and answers what it was asked under the old one.
+    pub fn retire_peer(&mut self, peer: u16) {
+        for link in self.outgoing.iter_mut().filter(|link| link.peer == peer) {
+            link.retire();
+        }
+    }
+
+    /// Closes the incoming links whose replies have not all been written: those must not leave any more.
+    pub fn close_unsent<H: LinkHandler>(&mut self, handler: &mut H) {
+        for slot in 0..self.incoming.len() {
+            let has_replies = |link: &Incoming| !link.queue.is_empty();
+            if self.incoming[slot].as_ref().is_some_and(has_replies) {
+                let token = INCOMING | slot as u64;
+                self.close(token, Failed::Link(LinkFailure::Void), handler);
             }
         }
     }
@@ -252,7 +260,7 @@ impl Links {
 
 fn log_end(link: &std::fmt::Arguments<'_>, failed: &Failed) {
     match failed {
-        Failed::Link(LinkFailure::Left) => tracing::debug!("the link {link} was closed: {failed}"),
+        Failed::Link(LinkFailure::Retired) => tracing::debug!("the link {link} was closed: {failed}"),
         Failed::Link(LinkFailure::System(error)) if error.kind() == ErrorKind::UnexpectedEof => {
             tracing::debug!("the link {link} has ended: {failed}");
         }

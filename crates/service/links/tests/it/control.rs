@@ -1,10 +1,10 @@
 //! Calls of control threads: to a control thread, and to cores.
 
-use crate::bed::{Bed, Events, identity};
+use crate::bed::{Bed, End, Events, Node, identity, pending};
 use drover_base::Ns;
 use drover_links::{
-    AcceptorOptions, CallError, ControlLink, LinkAcceptor, LinkCaller, LinkTarget, Links, LinksOptions,
-    PeerAddr,
+    AcceptorOptions, CallError, ControlLink, CoreInboxes, LinkAcceptor, LinkCaller, LinkInbox, LinkPurpose,
+    LinkTarget, Links, LinksOptions, PeerAddr,
 };
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ fn calls_reach_the_core_that_they_are_meant_for() {
         Links::new(identity_of_0.clone(), LinksOptions::default(), nobody).expect("descriptors")
     };
     let mut cores: Vec<Links> = (0..3).map(links).collect();
-    let inboxes = cores.iter().map(Links::inbox).collect();
+    let inboxes: Vec<LinkInbox> = cores.iter().map(Links::inbox).collect();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let options = AcceptorOptions::default();
     let acceptor = LinkAcceptor::start(listener, identity_of_0.clone(), inboxes, |_| {}, options);
@@ -96,4 +96,64 @@ fn calls_reach_the_core_that_they_are_meant_for() {
         assert_eq!(calling.join().expect("no panic").expect("a reply"), b"re a");
         assert_eq!(events.served.len(), 1);
     }
+}
+
+#[test]
+fn links_for_copies_are_served_by_themselves() {
+    let own = Arc::new(identity(0));
+    let links = |purpose| {
+        let options = LinksOptions {
+            purpose,
+            ..LinksOptions::default()
+        };
+        Links::new(own.clone(), options, Box::new(|_| None)).expect("descriptors")
+    };
+    let (requests, mut copies) = (links(LinkPurpose::Requests), links(LinkPurpose::Copies));
+    let inboxes = CoreInboxes {
+        requests: vec![requests.inbox()],
+        copies: vec![copies.inbox()],
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let options = AcceptorOptions::default();
+    let acceptor = LinkAcceptor::start(listener, own.clone(), inboxes, |_| {}, options).expect("a thread");
+    // Another member's core, which sends something to be copied.
+    let addr = acceptor.addr();
+    let mut sender = Links::new(
+        Arc::new(identity(1)),
+        LinksOptions {
+            purpose: LinkPurpose::Copies,
+            ..LinksOptions::default()
+        },
+        Box::new(move |_| {
+            let name = "m0".into();
+            Some(PeerAddr { name, addr })
+        }),
+    )
+    .expect("descriptors");
+    let route = sender.route(0, 0);
+    sender.send(route, pending(1), &[b"a"]).expect("there is space");
+    let (mut sent, mut served) = (Events::default(), Events::default());
+    while sent.ends.is_empty() {
+        sender.step(&mut sent, Ns::from_s(1));
+        let _ = sender.flush();
+        copies.step(&mut served, Ns::from_s(1));
+        let _ = copies.flush();
+    }
+    assert_eq!(sent.ends, [(1, End::Reply(b"re a".to_vec()))]);
+    assert_eq!(requests.counters().incoming, 0);
+}
+
+#[test]
+fn replies_that_are_void_never_leave() {
+    let mut bed = Bed::new(2);
+    bed.link(1, 0);
+    bed.send(1, 0, 2, b"second");
+    let _ = bed.node(1).links.flush();
+    let now = bed.now;
+    let Node { links, events, .. } = bed.node(0);
+    while events.served.len() < 2 {
+        links.step(events, now);
+    }
+    links.close_unsent(events);
+    assert_eq!(bed.ends(1, 1), [(2, End::Lost)]);
 }

@@ -126,15 +126,19 @@ fn a_silent_member_is_given_up_and_an_idle_one_is_not() {
 }
 
 #[test]
-fn a_member_that_has_left_is_not_linked_to_again() {
+fn a_retired_link_answers_what_it_was_asked_and_ends_for_ever() {
     let mut bed = Bed::new(2);
     bed.link(0, 1);
     bed.node(1).is_stopped = true;
     bed.send(0, 1, 1, b"a");
     bed.round();
-    let node = bed.node(0);
-    node.links.close_peer(1, &mut node.events);
-    assert_eq!(bed.ends(0, 1), [(1, End::Lost)]);
+    bed.node(0).links.retire_peer(1);
+    bed.pass(Ns::from_ms(300));
+    assert_eq!(bed.node(0).links.counters().outgoing, 1, "a reply is missing");
+    bed.node(1).is_stopped = false;
+    bed.until("the reply", |bed| !bed.events(0).ends.is_empty());
+    bed.pass(Ns::from_ms(300));
+    bed.until("the end", |bed| bed.node(0).links.counters().outgoing == 0);
     bed.pass(Ns::from_s(1_000_000));
     assert_eq!(bed.try_send(0, 1, 2, b"b"), Err(SendRefused::Down));
 }

@@ -17,8 +17,11 @@
 //!
 //! Times are relative, since each member counts from its own start; so an expiry is up to a second off after a hand-over.
 
-use drover_base::KeyHash;
-use drover_store::{CopiedExtras, CopiedFields, ExtraPut, ItemRef, KEY_BYTES_MAX, Key};
+use super::PAGE_BYTES;
+use drover_base::{Cpu, KeyHash};
+use drover_store::{
+    CopiedExtras, CopiedFields, ExtraPut, ItemRef, KEY_BYTES_MAX, Key, Mark, Partition, Sharing,
+};
 
 const ITEM: u8 = 0;
 const GONE: u8 = 1;
@@ -43,7 +46,7 @@ pub struct Name<'n> {
 }
 
 impl<'n> Name<'n> {
-    pub(super) fn key(self) -> Key<'n> {
+    pub(crate) fn key(self) -> Key<'n> {
         Key {
             hash: self.hash,
             bytes: self.key,
@@ -106,6 +109,33 @@ pub(super) fn put_item(name: Name<'_>, item: &ItemRef<'_>, now_s: u32, to: &mut 
     let start = to.len();
     to.resize(start + item.value_len(), 0);
     item.copy_value(&mut to[start..]);
+}
+
+/// Appends the item of this name as it is now, or that it is gone. Returns whether it fits: an entry that is too long for a page fits alone.
+pub(crate) fn put_state<C: Cpu, S: Sharing>(
+    partition: &mut Partition<S>,
+    cpu: &C,
+    now_s: u32,
+    name: Name<'_>,
+    to: &mut Vec<u8>,
+) -> bool {
+    let is_first = to.is_empty();
+    let (mut is_there, mut fits) = (false, true);
+    partition.mark(cpu, name.key(), now_s, |item| {
+        is_there = true;
+        fits = is_first || to.len() + entry_bytes(&item) <= PAGE_BYTES;
+        if fits {
+            put_item(name, &item, now_s, to);
+        }
+        Mark::default()
+    });
+    if !is_there {
+        fits = to.len() <= PAGE_BYTES;
+        if fits {
+            name.put_gone(to);
+        }
+    }
+    fits
 }
 
 /// An entry, taken apart.
@@ -219,6 +249,11 @@ impl<'e> Entries<'e> {
             (_, rest) = Entry::take(rest)?;
         }
         Some(Entries(bytes))
+    }
+
+    /// Entries that this process has written.
+    pub(crate) fn known(bytes: &'e [u8]) -> Entries<'e> {
+        Entries(bytes)
     }
 
     /// The bytes of the entries that have not been iterated over.

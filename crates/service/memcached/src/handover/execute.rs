@@ -1,11 +1,12 @@
 //! [`Job`]: execution of a hand-over's message on a core.
 
 use super::entry::{entry_bytes, put_item};
-use super::{END, Entries, Name, PAGE_BYTES, Reply, ShardSet};
+use super::{END, Entries, Entry, Name, PAGE_BYTES, Reply, ShardSet, put_state};
 use crate::Executor;
 use drover_base::Cpu;
 use drover_net::Output;
-use drover_store::{ExtraOutcome, ExtraPut, ItemRef, KEY_BYTES_MAX, Mark, Sharing};
+use drover_store::{ExtraOutcome, ExtraPut, ItemRef, KEY_BYTES_MAX, Sharing};
+use std::ops::Range;
 
 /// Buckets that one message reads: some microseconds if they are empty, a hundred or two if they are full of items.
 const BUCKETS: u64 = 256;
@@ -73,14 +74,12 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             .extend(attempts.iter().map(|attempt| u64::from_le_bytes(*attempt)));
         let mut names = Vec::new();
         let next = self.sweep(&shards, cursor, &mut names, |names, name, _| name.put(names));
-        for entry in Entries::all(&names)? {
-            self.partition.delete(self.cpu, entry.name.key(), self.now_s);
-        }
+        self.delete_named(&names);
         Some(next)
     }
 
     /// Visits items of `shards` from `cursor` on, while `found` has space for more. Returns the next cursor.
-    fn sweep(
+    pub(crate) fn sweep(
         &self,
         shards: &ShardSet,
         cursor: u64,
@@ -95,18 +94,32 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                 break;
             }
             let end = (at + stride).min(END);
-            self.partition.scan(at..end, self.now_s, |item| {
-                let mut key = [0; KEY_BYTES_MAX];
-                let key_len = item.copy_key(&mut key);
-                let key = &key[..key_len];
-                let hash = item.hash_key().unwrap_or_else(|| self.server.hasher.hash(key));
-                if shards.contains(hash) {
-                    visit(found, Name { hash, key }, &item);
+            self.scan_names(at..end, |name, item| {
+                if shards.contains(name.hash) {
+                    visit(found, name, item);
                 }
             });
             at = end;
         }
         at
+    }
+
+    /// Visits the items of a [scan](drover_store::Partition::scan) with their names.
+    pub(crate) fn scan_names(&self, range: Range<u64>, mut visit: impl FnMut(Name<'_>, &ItemRef<'_>)) {
+        self.partition.scan(range, self.now_s, |item| {
+            let mut key = [0; KEY_BYTES_MAX];
+            let key_len = item.copy_key(&mut key);
+            let key = &key[..key_len];
+            let hash = item.hash_key().unwrap_or_else(|| self.server.hasher.hash(key));
+            visit(Name { hash, key }, &item);
+        });
+    }
+
+    /// Deletes the items with these names.
+    pub(crate) fn delete_named(&mut self, names: &[u8]) {
+        for entry in Entries::known(names) {
+            self.partition.delete(self.cpu, entry.name.key(), self.now_s);
+        }
     }
 
     fn look_up(&mut self, body: &[u8], entries: &mut Vec<u8>) -> Option<u64> {
@@ -117,20 +130,8 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
                 // Keys are noted without their hashes.
                 name.hash = self.server.hasher.hash(name.key);
             }
-            let (mut is_there, mut fits) = (false, true);
-            self.partition.mark(self.cpu, name.key(), now_s, |item| {
-                is_there = true;
-                fits = count == 0 || entries.len() + entry_bytes(&item) <= PAGE_BYTES;
-                if fits {
-                    put_item(name, &item, now_s, entries);
-                }
-                Mark::default()
-            });
-            if !fits || entries.len() > PAGE_BYTES && !is_there {
+            if !put_state(self.partition, self.cpu, now_s, name, entries) {
                 break;
-            }
-            if !is_there {
-                name.put_gone(entries);
             }
             count += 1;
         }
@@ -146,22 +147,26 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         self.partition.raise_version(u64::from_le_bytes(*version));
         let mut count = 0;
         for entry in Entries::all(entries)? {
-            let key = entry.name.key();
-            match entry.put(self.now_s) {
-                Some(put) => {
-                    let put = ExtraPut {
-                        value: &[entry.value()],
-                        ..put
-                    };
-                    let outcome = self.partition.put_extra(self.cpu, key, &put, self.now_s);
-                    if !matches!(outcome, ExtraOutcome::Stored { .. }) {
-                        break;
-                    }
-                }
-                None => _ = self.partition.delete(self.cpu, key, self.now_s),
+            if !self.store_entry(&entry) {
+                break;
             }
             count += 1;
         }
         Some(count)
+    }
+
+    /// Stores the item of an entry, or deletes it if it is gone elsewhere. Returns whether there was space.
+    pub(crate) fn store_entry(&mut self, entry: &Entry<'_>) -> bool {
+        let key = entry.name.key();
+        let Some(put) = entry.put(self.now_s) else {
+            self.partition.delete(self.cpu, key, self.now_s);
+            return true;
+        };
+        let put = ExtraPut {
+            value: &[entry.value()],
+            ..put
+        };
+        let outcome = self.partition.put_extra(self.cpu, key, &put, self.now_s);
+        matches!(outcome, ExtraOutcome::Stored { .. })
     }
 }

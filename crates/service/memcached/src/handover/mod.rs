@@ -24,6 +24,7 @@
 mod entry;
 mod execute;
 
+pub(crate) use entry::put_state;
 pub use entry::{Entries, Entry, Name};
 pub(crate) use execute::Job;
 
@@ -69,8 +70,12 @@ impl ShardSet {
     /// Whether the key with this hash belongs to one of the shards.
     #[inline]
     pub fn contains(&self, hash: KeyHash) -> bool {
-        let shard = ShardId::of(hash, usize::from(self.shard_count)).index();
-        self.bits[shard / 8] & (1 << (shard % 8)) != 0
+        self.has(self.shard_of(hash))
+    }
+
+    /// Whether the shard is one of them.
+    pub fn has(&self, shard: ShardId) -> bool {
+        self.bits[shard.index() / 8] & (1 << (shard.index() % 8)) != 0
     }
 
     /// The shard of the key with this hash.
@@ -78,7 +83,7 @@ impl ShardSet {
         ShardId::of(hash, usize::from(self.shard_count))
     }
 
-    fn take(from: &[u8]) -> Option<(ShardSet, &[u8])> {
+    pub(crate) fn take(from: &[u8]) -> Option<(ShardSet, &[u8])> {
         let (set, rest) = from.split_first_chunk::<SET_BYTES>()?;
         let shard_count = u16::from_le_bytes([set[0], set[1]]);
         let bits = Box::new(set[2..].try_into().expect("a fixed length"));
@@ -86,7 +91,7 @@ impl ShardSet {
         is_sound.then_some((ShardSet { shard_count, bits }, rest))
     }
 
-    fn put(&self, to: &mut Vec<u8>) {
+    pub(crate) fn put(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(&self.shard_count.to_le_bytes());
         to.extend_from_slice(&self.bits[..]);
     }
@@ -174,7 +179,7 @@ impl<'r> Reply<'r> {
         })
     }
 
-    fn head(number: u64, version: u64, flushes: u64) -> [u8; REPLY_HEAD_BYTES] {
+    pub(crate) fn head(number: u64, version: u64, flushes: u64) -> [u8; REPLY_HEAD_BYTES] {
         let mut head = [0; REPLY_HEAD_BYTES];
         for (field, value) in head.chunks_exact_mut(8).zip([number, version, flushes]) {
             field.copy_from_slice(&value.to_le_bytes());

@@ -40,7 +40,8 @@ impl MemberCore {
     fn note(&self, hash: KeyHash, key: &[u8]) {
         // The shard may have been frozen since it was found to be served: the note is still in time, as this round is not over.
         if self.shards.verdict(hash, self.now) != Verdict::Serve {
-            self.shards.note(self.index, self.shards.shard_of(hash), key);
+            self.shards
+                .note(self.index, self.shards.shard_of(hash), hash, key);
         }
     }
 }

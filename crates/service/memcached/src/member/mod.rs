@@ -31,11 +31,13 @@ mod routes;
 
 pub use counters::{Count, MemberCounters};
 pub(crate) use marks::OnFailure;
+pub(crate) use replies::VOID_REPLY;
 pub use replies::{Deliver, Delivery};
 pub use router::{LinkRefused, MemberRouter, PeerLinks};
 
 use crate::forward::key_hash;
 use crate::gather::each_single;
+use crate::replicas::Replicas;
 use crate::{Core, CoreRouter, Executor, RouteFull};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_cluster::{ServedShards, ShardId, Verdict};
@@ -63,12 +65,14 @@ pub enum Source {
     Core(usize),
     /// A link, by any number that no other link of the core has had.
     Link(u64),
+    /// A link for [copies](crate::replicas).
+    Copies,
 }
 
 /// State of a core of a member.
 pub(crate) struct MemberCore {
-    shards: Arc<ServedShards>,
-    index: usize,
+    pub(crate) shards: Arc<ServedShards>,
+    pub(crate) index: usize,
     /// A time after the requests that are being executed arrived.
     now: Ns,
     source: Source,
@@ -79,6 +83,8 @@ pub(crate) struct MemberCore {
     /// Pending replies of messages that found no space to wait.
     refused: Vec<PendingReply>,
     counters: Arc<MemberCounters>,
+    /// What a core has with replicas.
+    pub(crate) replicas: Option<Box<Replicas>>,
 }
 
 impl std::fmt::Debug for MemberCore {
@@ -101,6 +107,7 @@ impl MemberCore {
             parking: Parking::new(PARKED_BYTES_MAX),
             refused: Vec::new(),
             counters,
+            replicas: None,
         }
     }
 
@@ -265,6 +272,12 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     #[inline]
     pub(crate) fn is_member(&self) -> bool {
         self.core.member.is_some()
+    }
+
+    /// Whether what is executed comes over a link for copies.
+    pub(crate) fn is_source_of_copies(&self) -> bool {
+        let member = self.core.member.as_ref();
+        member.is_some_and(|member| member.source == Source::Copies)
     }
 
     /// The route of a request about a key: the index of a core, or in a member one beyond them.

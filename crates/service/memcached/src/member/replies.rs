@@ -15,6 +15,9 @@ use std::io::IoSlice;
 /// Reply to a request that no member has served in time.
 const GAVE_UP: &[u8] = b"SERVER_ERROR drover: no member serves this key now\r\n";
 
+/// Reply to a message whose own reply must never leave; no other reply is this one. The message may have been executed.
+pub(crate) const VOID_REPLY: &[u8] = &[1];
+
 /// Most parked messages that a step sends again: it must not keep the core from its round.
 const SENT_AGAIN_MAX: usize = 1024;
 
@@ -89,6 +92,13 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         };
         let (route, pending) = take_route(pending);
         member.routes.answered(route);
+        if reply == VOID_REPLY {
+            // Nobody knows what has become of its requests, and they are one connection's.
+            member.parking.answered(pending);
+            return each_reply(pending, &[], |pending, _| {
+                deliver(OnFailure::take(pending).1, Delivery::Close);
+            });
+        }
         each_reply(pending, reply, |pending, reply| {
             member.take_one(pending, reply, deliver);
         });

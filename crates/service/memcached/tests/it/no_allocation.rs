@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, Client};
 use drover_base::Ns;
-use drover_cluster::{Advert, Draft, Map, Member, Ownership, ServedShards, ShardId, Standing};
+use drover_cluster::{Advert, Draft, Map, Member, Ownership, Published, ServedShards, ShardId, Standing};
 use drover_mem::CountingAlloc;
 use drover_memcached::Core;
 use drover_net::{Consumed, Need, Output, Protocol};
@@ -88,7 +88,7 @@ fn all_shards() -> Arc<ServedShards> {
     ownership.set_id(Some(id));
     ownership.learn(&Arc::new(draft.finish().expect("a change")), |_| None);
     let shards = ServedShards::new(SHARDS, 1);
-    shards.publish(&ownership, |_| false);
+    shards.publish_all(&ownership, &Published::default());
     shards.set_stop_at(Ns::MAX);
     shards
 }

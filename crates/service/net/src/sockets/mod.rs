@@ -282,6 +282,15 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         self.close(Token(pending_reply.connection));
     }
 
+    /// Closes the connections that have replies which were not written yet: those must not leave any more.
+    pub fn close_unsent(&mut self) {
+        let has_output = |(token, connection): (Token, &mut Connection<T>)| {
+            (!connection.output.is_empty()).then_some(token)
+        };
+        let unsent: Vec<Token> = self.connections.iter_mut().filter_map(has_output).collect();
+        unsent.into_iter().for_each(|token| self.close(token));
+    }
+
     /// Makes [`fd`](Sockets::fd) readable while `fd` is, too, such as the descriptor of another poller that the same core steps.
     ///
     /// # Errors

@@ -1,27 +1,34 @@
-//! The bytes of a [`Map`], as the registry keeps them and as frames carry them. Little-endian.
+//! The bytes of a [`Map`], as the registry keeps them. Little-endian.
 //!
 //! | field | bytes | |
 //! |---|---|---|
-//! | version | `u16` | of this format: 1 |
+//! | version | `u16` | of this format: 2, or 1 if there are no copies |
 //! | epoch | `u64` | 1 to [`Epoch::MAX`] |
 //! | members | count `u16`, then each: [`Advert`](crate::Advert), incarnation `u64`, [`Standing`](super::Standing) `u8` | names differ |
 //! | shards | count `u16`, then each: index of the owner `u16` (65535: none), tenure `u64` | tenures are not after the epoch |
 //! | moves | count `u16`, then each: shard `u16`, index of the next owner `u16`, tenure `u64` | in the order of shards |
+//! | copies | count `u16`, then each: shard `u16`, index of the keeper `u16`, tenure `u64`, whether it is complete `u8` | in the order of shards; only in version 2 |
+//!
+//! Programs that know version 1 alone understand the maps of services without copies.
 
-use super::{MEMBERS_MAX, MOVES_MAX, Map, MapMember, Move, Tenure};
+use super::{Copy, MEMBERS_MAX, MOVES_MAX, Map, MapMember, Move, Tenure};
 use crate::member::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, NAME_BYTES_MAX};
 use crate::{Epoch, SHARD_COUNT, ShardId};
-use drover_control::{BODY_BYTES_MAX, DecodeError, Field, Reader, Writer};
+use drover_control::{DecodeError, Field, Reader, Writer};
 
-/// Version of the format. A member of another version refuses the map, and serves what it knew for as long as its lease lasts.
-const VERSION: u16 = 1;
+/// Version of the format. A member of an older version refuses the map, and serves what it knew for as long as its lease lasts.
+const VERSION: u16 = 2;
+/// Version of maps without copies.
+const WITHOUT_COPIES: u16 = 1;
 /// In place of an owner, where there is none.
 const NO_OWNER: u16 = u16::MAX;
 
 const MEMBER_BYTES_MAX: usize = 2 + NAME_BYTES_MAX + 4 + 1 + ADDRESSES_MAX * 2 + ADDRESS_BYTES_MAX + 8 + 1;
+/// Most bytes of a map: far less than the 1.5 MiB that etcd takes in a request.
+const MAP_BYTES_MAX: usize = 128 << 10;
 const _: () = assert!(
-    16 + MEMBERS_MAX * MEMBER_BYTES_MAX + SHARD_COUNT * 10 + MOVES_MAX * 12 <= BODY_BYTES_MAX,
-    "the largest map fits into a frame"
+    18 + MEMBERS_MAX * MEMBER_BYTES_MAX + SHARD_COUNT * (10 + 13) + MOVES_MAX * 12 <= MAP_BYTES_MAX,
+    "the largest map is within its bounds"
 );
 
 /// Reasons why bytes are no map.
@@ -40,11 +47,15 @@ pub enum BadMapBytes {
 }
 
 impl Map {
-    /// The bytes of the map, at most as many as a frame has.
+    /// The bytes of the map: some 120 KB at the most, 10 for each shard and 13 for each copy.
     pub fn to_bytes(&self) -> Vec<u8> {
+        let has_copies = self.copies.iter().any(Option::is_some);
         let mut to = Writer::new();
-        to.u16(VERSION);
-        Field::encode(self, &mut to);
+        to.u16(if has_copies { VERSION } else { WITHOUT_COPIES });
+        self.encode(&mut to);
+        if has_copies {
+            self.encode_copies(&mut to);
+        }
         to.into_parts().0
     }
 
@@ -55,11 +66,15 @@ impl Map {
     pub fn from_bytes(bytes: &[u8]) -> Result<Map, BadMapBytes> {
         let mut from = Reader::new(bytes, &[]);
         let version = from.u16()?;
-        if version != VERSION {
+        if !(WITHOUT_COPIES..=VERSION).contains(&version) {
             return Err(BadMapBytes::Version { version });
         }
-        let map = Map::decode(&mut from, "map")?;
+        let mut map = Map::decode(&mut from)?;
+        if version == VERSION {
+            map.decode_copies(&mut from)?;
+        }
         from.finish()?;
+        map.check()?;
         Ok(map)
     }
 
@@ -94,14 +109,26 @@ impl Map {
             if moving.tenure > self.epoch || moving.tenure <= now.since {
                 return unsound("tenure of a shard that moves", moving.tenure.0);
             }
+            if self
+                .copy(moving.shard)
+                .is_some_and(|copy| copy.keeper == moving.to)
+            {
+                return unsound("next owner that keeps a copy", moving.to.into());
+            }
             after = Some(moving.shard);
+        }
+        for (now, copy) in self.shards.iter().zip(&self.copies) {
+            let Some(copy) = copy else { continue };
+            if !is_member(copy.keeper) || now.owner.is_none_or(|owner| owner == copy.keeper) {
+                return unsound("keeper of a copy", copy.keeper.into());
+            }
+            if copy.tenure > self.epoch || copy.tenure <= now.since {
+                return unsound("tenure of a copy", copy.tenure.0);
+            }
         }
         Ok(())
     }
-}
 
-/// Without the version, which [`Map::to_bytes`] adds.
-impl Field for Map {
     fn encode(&self, to: &mut Writer) {
         to.u64(self.epoch.0).u16(self.members.len() as u16);
         for member in &self.members {
@@ -117,7 +144,19 @@ impl Field for Map {
         }
     }
 
-    fn decode(from: &mut Reader<'_>, _: &'static str) -> Result<Map, DecodeError> {
+    fn encode_copies(&self, to: &mut Writer) {
+        let copies = self.shards().zip(&self.copies);
+        let copies: Vec<_> = copies
+            .filter_map(|(shard, copy)| Some((shard, (*copy)?)))
+            .collect();
+        to.u16(copies.len() as u16);
+        for (shard, copy) in copies {
+            to.u16(shard.0).u16(copy.keeper).u64(copy.tenure.0);
+            to.bool(copy.is_complete);
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Map, DecodeError> {
         let epoch = Epoch(from.u64()?);
         if !(Epoch(1)..=Epoch::MAX).contains(&epoch) {
             let (field, value) = ("epoch of the map", epoch.0);
@@ -135,14 +174,37 @@ impl Field for Map {
             let (shard, to, tenure) = (ShardId(from.u16()?), from.u16()?, Epoch(from.u64()?));
             Ok(Move { shard, to, tenure })
         })?;
-        let map = Map {
+        Ok(Map {
             epoch,
             members,
+            copies: vec![None; shards.len()],
             shards,
             moves,
-        };
-        map.check()?;
-        Ok(map)
+        })
+    }
+
+    fn decode_copies(&mut self, from: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let copies = list(from, "number of copies", 1..=SHARD_COUNT, |from| {
+            let shard = ShardId(from.u16()?);
+            let (keeper, tenure) = (from.u16()?, Epoch(from.u64()?));
+            let is_complete = from.bool("whether a copy is complete")?;
+            let copy = Copy {
+                keeper,
+                tenure,
+                is_complete,
+            };
+            Ok((shard, copy))
+        })?;
+        if !copies.is_sorted_by(|(a, _), (b, _)| a < b) {
+            let (field, value) = ("order of copies", copies.len() as u64);
+            return Err(DecodeError::Value { field, value });
+        }
+        for (shard, copy) in copies {
+            let (field, value) = ("shard of a copy", shard.0.into());
+            let place = self.copies.get_mut(shard.index());
+            *place.ok_or(DecodeError::Value { field, value })? = Some(copy);
+        }
+        Ok(())
     }
 }
 

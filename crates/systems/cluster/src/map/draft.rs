@@ -1,6 +1,6 @@
 //! [`Draft`]: the next map, in the making.
 
-use super::{MEMBERS_MAX, MOVES_MAX, Map, MapMember, Move, Standing, Tenure};
+use super::{Copy, MEMBERS_MAX, MOVES_MAX, Map, MapMember, Move, Standing, Tenure};
 use crate::{Epoch, Member, ShardId};
 
 /// The map that follows another one. Each method is one kind of change; [`finish`](Draft::finish) gives the map, if there was
@@ -28,7 +28,8 @@ impl Draft {
         self.changed.then_some(self.map)
     }
 
-    /// Takes members out. Their shards become holes; moves from and to them end.
+    /// Takes members out. A shard of theirs with a complete copy belongs to the keeper of the copy from now on; others become holes.
+    /// Moves from and to them end, and copies that they keep.
     pub fn remove(&mut self, is_gone: impl Fn(&Member) -> bool) {
         let mut kept = 0;
         let index_after = |listed: &MapMember| {
@@ -43,15 +44,25 @@ impl Draft {
         self.changed = true;
         let moved = |index: u16| after[usize::from(index)];
         self.map.members.retain(|listed| !is_gone(&listed.member));
-        for tenure in &mut self.map.shards {
-            tenure.owner = tenure.owner.and_then(moved);
-        }
-        let shards = &self.map.shards;
         self.map.moves.retain_mut(|moving| {
+            let owner = self.map.shards[moving.shard.index()].owner;
             let to = moved(moving.to);
             moving.to = to.unwrap_or_default();
-            to.is_some() && shards[moving.shard.index()].owner.is_some()
+            to.is_some() && owner.and_then(moved).is_some()
         });
+        for (tenure, copy) in self.map.shards.iter_mut().zip(&mut self.map.copies) {
+            let moved_copy = |it: Copy| moved(it.keeper).map(|keeper| Copy { keeper, ..it });
+            *copy = copy.and_then(moved_copy);
+            let was_owned = tenure.owner.is_some();
+            tenure.owner = tenure.owner.and_then(moved);
+            if was_owned && tenure.owner.is_none() {
+                let promoted = copy.take().filter(|it| it.is_complete);
+                *tenure = promoted.map_or(*tenure, |it| Tenure {
+                    owner: Some(it.keeper),
+                    since: it.tenure,
+                });
+            }
+        }
     }
 
     /// Adds a member that owns nothing yet; returns whether there was space for it.
@@ -81,7 +92,8 @@ impl Draft {
         self.set(shard, owner, self.map.epoch);
     }
 
-    /// Begins to hand a shard over, unless it has no owner or as many move as can. Returns whether it begins.
+    /// Begins to hand a shard over, unless it has no owner or as many move as can. Returns whether it begins. A copy that the next owner
+    /// keeps ends: its items would be in the way.
     pub fn begin_move(&mut self, shard: ShardId, to: u16) -> bool {
         let place = self.map.moves.binary_search_by_key(&shard, |moving| moving.shard);
         let owner = self.map.tenure(shard).owner;
@@ -94,6 +106,7 @@ impl Draft {
         };
         let tenure = self.map.epoch;
         self.map.moves.insert(place, Move { shard, to, tenure });
+        self.map.copies[shard.index()].take_if(|copy| copy.keeper == to);
         self.changed = true;
         true
     }
@@ -113,8 +126,61 @@ impl Draft {
         }
     }
 
+    /// Begins a copy of a shard at a keeper, in the place of one that another member keeps. Returns whether it begins: not at the owner
+    /// or where it is already, not while the shard moves, since it would end with the move, and not in the epoch that
+    /// began the owner's tenure, since no two tenures of a shard may be the same.
+    pub fn begin_copy(&mut self, shard: ShardId, keeper: u16) -> bool {
+        let (owned, epoch) = (self.map.tenure(shard), self.map.epoch);
+        let is_due = owned.owner.is_some_and(|owner| owner != keeper)
+            && owned.since < epoch
+            && self.map.moving(shard).is_none()
+            && self.map.copy(shard).is_none_or(|copy| copy.keeper != keeper);
+        if is_due {
+            self.set_copy(
+                shard,
+                Copy {
+                    keeper,
+                    tenure: epoch,
+                    is_complete: false,
+                },
+            );
+        }
+        is_due
+    }
+
+    /// The copy of this tenure has everything from now on, and may be promoted.
+    pub fn complete_copy(&mut self, shard: ShardId, tenure: Epoch) {
+        let copy = self.map.copy(shard).filter(|copy| copy.tenure == tenure);
+        if let Some(copy) = copy.filter(|copy| !copy.is_complete) {
+            let is_complete = true;
+            self.set_copy(shard, Copy { is_complete, ..copy });
+        }
+    }
+
+    /// The copy of this tenure lacks something, or may: its keeper begins it again, without items and under a new tenure.
+    pub fn restart_copy(&mut self, shard: ShardId, tenure: Epoch) {
+        let copy = self.map.copy(shard).filter(|copy| copy.tenure == tenure);
+        if let Some(copy) = copy.filter(|copy| copy.tenure < self.map.epoch) {
+            self.set_copy(
+                shard,
+                Copy {
+                    keeper: copy.keeper,
+                    tenure: self.map.epoch,
+                    is_complete: false,
+                },
+            );
+        }
+    }
+
+    fn set_copy(&mut self, shard: ShardId, copy: Copy) {
+        self.map.copies[shard.index()] = Some(copy);
+        self.changed = true;
+    }
+
+    /// Whatever was copied of the shard was of another tenure.
     fn set(&mut self, shard: ShardId, owner: u16, since: Epoch) {
         let owner = Some(owner);
+        self.map.copies[shard.index()] = None;
         self.map.shards[shard.index()] = Tenure { owner, since };
         self.changed = true;
     }

@@ -1,4 +1,4 @@
-//! [`Map`]: which member owns each shard, and which shards are about to change hands.
+//! [`Map`]: which member owns each shard, and which shards are about to change hands, and who keeps a copy.
 
 mod codec;
 mod draft;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub use codec::{BadMapBytes, fuzz_map};
 pub use draft::Draft;
 
-/// Most members of a service. *(our choice: with the bounds of their names and addresses a map fits into a frame)*
+/// Most members of a service. *(our choice: with the bounds of their names and addresses it bounds a map's bytes)*
 pub const MEMBERS_MAX: usize = 64;
 /// Most shards that move at a time. *(our choice, as above)*
 pub const MOVES_MAX: usize = 256;
@@ -77,6 +77,18 @@ pub struct Move {
     pub tenure: Epoch,
 }
 
+/// The copy of a shard that another member than its owner keeps, so that the shard outlives its owner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copy {
+    /// Index of the member that keeps it, its keeper.
+    pub keeper: u16,
+    /// Epoch of the map that began the copy, or began it again. If the copy is promoted, this is the tenure of its keeper:
+    /// [`Tenure::since`].
+    pub tenure: Epoch,
+    /// Whether it has everything that the owner has acknowledged. No other copy is promoted.
+    pub is_complete: bool,
+}
+
 /// Which member owns each shard of a service, as of an epoch. Immutable; [`Draft`] makes the next one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Map {
@@ -85,6 +97,8 @@ pub struct Map {
     shards: Vec<Tenure>,
     /// In the order of shards.
     moves: Vec<Move>,
+    /// By shard.
+    copies: Vec<Option<Copy>>,
 }
 
 impl Map {
@@ -103,6 +117,7 @@ impl Map {
             members: Vec::new(),
             shards: vec![hole; shard_count],
             moves: Vec::new(),
+            copies: vec![None; shard_count],
         })
     }
 
@@ -150,6 +165,11 @@ impl Map {
     pub fn moving(&self, shard: ShardId) -> Option<Move> {
         let found = self.moves.binary_search_by_key(&shard, |moving| moving.shard);
         found.ok().map(|index| self.moves[index])
+    }
+
+    /// The copy of a shard that another member keeps, if there is one.
+    pub fn copy(&self, shard: ShardId) -> Option<Copy> {
+        self.copies.get(shard.index()).copied().flatten()
     }
 
     /// Index of a member.

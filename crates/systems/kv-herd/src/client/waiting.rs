@@ -66,6 +66,11 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             } else if !self.post_waiting(index, now) {
                 self.waiting.lacks_slot();
                 index += 1;
+            } else if let Some(session) = self.session.as_deref_mut()
+                && session.sends.is_batch()
+            {
+                // A longer list may not fit the queue, and what does not fit is lost.
+                session.flush(cpu);
             }
         }
         if let Some(session) = self.session.as_deref_mut() {

@@ -75,7 +75,9 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             }
             match served.verdict(request.hash(), now) {
                 Verdict::Serve => {}
-                Verdict::ServeNoted(shard) if is_update(op) => served.note(*core, shard, request.key()),
+                Verdict::ServeNoted(shard) if is_update(op) => {
+                    served.note(*core, shard, request.hash(), request.key());
+                }
                 Verdict::ServeNoted(_) => {}
                 Verdict::Peer(_) | Verdict::Nowhere => {
                     self.counters.refused.elsewhere += 1;

@@ -1,9 +1,10 @@
-//! [`Load`]: clients of each member, which never stop, record everything, and connect again when they have to.
+//! [`Load`]: clients that never stop and record everything.
 
-use super::conn::{Ask, Conn};
+use super::draw::Draw;
+use super::native::Native;
 use super::report::Record;
-use crate::deployed::process::{now, pass};
-use drover_base::Rng;
+use super::session::Session;
+use crate::deployed::process::pass;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,9 +14,11 @@ use std::time::Duration;
 /// Number of keys.
 pub const KEYS: u32 = 5000;
 /// Clients of each member: one at a time may wait for a member that stands still.
-const CLIENTS_PER_MEMBER: u32 = 2;
-/// Commands in flight of a client.
-const BATCH: usize = 8;
+const CLIENTS_PER_MEMBER: usize = 2;
+/// Clients that ask the members themselves.
+const NATIVE_CLIENTS: usize = 2;
+/// Commands that a client sends at a time.
+pub const BATCH: usize = 8;
 /// Between two batches, so that members, clients and etcd share few cores.
 const REST: Duration = Duration::from_millis(8);
 
@@ -23,43 +26,51 @@ const REST: Duration = Duration::from_millis(8);
 pub struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Record>>,
+    report: Sender<Duration>,
     longest: Receiver<Duration>,
 }
 
 impl Load {
     /// Starts clients of the members with these names.
     pub fn start(names: &[String], seed: u64) -> Load {
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = Vec::new();
         let (report, longest) = channel();
-        for (member, name) in names.iter().enumerate() {
-            for client in 0..CLIENTS_PER_MEMBER {
-                let number = member as u32 * CLIENTS_PER_MEMBER + client;
-                let mut client = Client {
-                    name: name.clone(),
-                    conn: None,
-                    number,
-                    rng: Rng::new(seed, number.into(), 0x10ad),
-                    values: 0,
-                    again: Vec::new(),
-                    record: Record::default(),
-                    report: report.clone(),
-                };
-                let stop = stop.clone();
-                threads.push(std::thread::spawn(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        client.batch();
-                        pass(REST);
-                    }
-                    client.record
-                }));
+        let mut load = Load {
+            stop: Arc::new(AtomicBool::new(false)),
+            threads: Vec::new(),
+            report,
+            longest,
+        };
+        let mut draws = (0..).map(|number| Draw::new(seed, number));
+        for name in names {
+            for draw in draws.by_ref().take(CLIENTS_PER_MEMBER) {
+                let mut session = Session::new(name, draw);
+                load.spawn(move || move |record: &mut Record| session.batch(record));
             }
         }
-        Load {
-            stop,
-            threads,
-            longest,
+        for draw in draws.take(NATIVE_CLIENTS) {
+            load.spawn(move || {
+                let mut native = Native::connect(draw);
+                move |record: &mut Record| native.batch(record)
+            });
         }
+        load
+    }
+
+    /// Starts the client that `make` returns on its own thread, and has it record one batch after the other.
+    fn spawn<B: FnMut(&mut Record)>(&mut self, make: impl FnOnce() -> B + Send + 'static) {
+        let (stop, report) = (self.stop.clone(), self.report.clone());
+        self.threads.push(std::thread::spawn(move || {
+            let (mut batch, mut record) = (make(), Record::default());
+            while !stop.load(Ordering::Relaxed) {
+                let before = std::mem::take(&mut record.longest);
+                batch(&mut record);
+                // Nobody listens any more at the end.
+                let _ = report.send(record.longest);
+                record.longest = record.longest.max(before);
+                pass(REST);
+            }
+            record
+        }));
     }
 
     /// The longest time that a key was without service, of those that have ended since the last call.
@@ -75,63 +86,5 @@ impl Load {
             record.merge(thread.join().expect("a client that answers for itself"));
         }
         record
-    }
-}
-
-struct Client {
-    name: String,
-    conn: Option<Conn>,
-    number: u32,
-    rng: Rng,
-    values: u64,
-    /// Keys without service, which are asked for until they have it.
-    again: Vec<u32>,
-    record: Record,
-    report: Sender<Duration>,
-}
-
-impl Client {
-    /// Sends some commands and waits for their answers.
-    fn batch(&mut self) {
-        let Some(mut conn) = self.conn.take().or_else(|| Conn::open(&self.name)) else {
-            return;
-        };
-        let mut asks: Vec<(u32, Ask)> = self.again.drain(..).map(|key| (key, Ask::Get)).collect();
-        while asks.len() < BATCH {
-            asks.push(self.draw());
-        }
-        let called_at = now();
-        // What was sent to a broken connection may have arrived.
-        let mut is_open = conn.send(&asks);
-        let before = std::mem::take(&mut self.record.longest);
-        for (key, ask) in asks {
-            let answer = if is_open { conn.receive(ask) } else { None };
-            is_open &= answer.is_some();
-            if !self.record.add(self.number, key, ask, called_at, answer) {
-                self.again.push(key);
-            }
-        }
-        if !is_open {
-            // Other clients go to other members, and notice when those serve the keys.
-            self.again.clear();
-            self.record.forget_troubles();
-        }
-        // Nobody listens any more at the end.
-        let _ = self.report.send(self.record.longest);
-        self.record.longest = self.record.longest.max(before);
-        self.conn = is_open.then_some(conn);
-    }
-
-    fn draw(&mut self) -> (u32, Ask) {
-        let key = self.rng.below(KEYS.into()) as u32;
-        let ask = match self.rng.below(100) {
-            0..60 => Ask::Get,
-            60..92 => {
-                self.values += 1;
-                Ask::Put(u64::from(self.number + 1) << 32 | self.values)
-            }
-            _ => Ask::Delete,
-        };
-        (key, ask)
     }
 }

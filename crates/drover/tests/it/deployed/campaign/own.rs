@@ -7,7 +7,7 @@ use crate::deployed::process::{now, since, until};
 use std::time::Duration;
 
 /// Its number among the clients.
-const NUMBER: u32 = 8000;
+pub const NUMBER: u32 = 8000;
 /// Commands that it sends at a time.
 pub const BATCH: usize = 250;
 

@@ -1,6 +1,7 @@
 //! [`Owners`]: which member has which key, as etcd says.
 
 use super::load::KEYS;
+use super::trouble::Copies;
 use crate::deployed::process::PATIENCE;
 use drover_base::Ns;
 use drover_cluster::{Map, Registry, RegistryEvent, RegistryReply, RegistryRequest, ShardId, View};
@@ -60,14 +61,19 @@ impl Owners {
         self.look().map.expect("a service with members")
     }
 
-    /// Whether these members, and no others, are registered, and each has shards, none of which moves.
-    pub fn is_settled(&mut self, names: &[String]) -> bool {
+    /// Whether these members, and no others, are registered, and each has shards, none of which moves, all with complete copies, if
+    /// they have any.
+    pub fn is_settled(&mut self, names: &[String], copies: Copies) -> bool {
         let view = self.look();
         let Some(map) = view.map else { return false };
         let registered = view.members.iter().map(|member| member.advert.name().to_string());
         let owners: BTreeSet<Option<String>> = map.shards().map(|shard| owner(&map, shard)).collect();
         let wanted: BTreeSet<Option<String>> = names.iter().cloned().map(Some).collect();
-        map.moves().is_empty() && registered.eq(names.iter().cloned()) && owners == wanted
+        let is_safe = |shard| copies == Copies::One || map.copy(shard).is_some_and(|copy| copy.is_complete);
+        map.moves().is_empty()
+            && map.shards().all(is_safe)
+            && registered.eq(names.iter().cloned())
+            && owners == wanted
     }
 
     /// Keys of shards that the member has.

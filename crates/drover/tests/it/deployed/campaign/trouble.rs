@@ -5,6 +5,7 @@ use super::load::{KEYS, Load};
 use super::own::{BATCH, Own};
 use super::owners::Owners;
 use super::report::Record;
+use super::times::Times;
 use crate::common::drover;
 use crate::deployed::bed::{Bed, CLUSTER};
 use crate::deployed::process::{now, since, until};
@@ -35,6 +36,9 @@ const TROUBLES: [(&str, Trouble); 5] = [
     ("drain", Trouble::Drain),
 ];
 
+/// What is waited for before anything happens.
+const SETTLED: &str = "all members share all shards, with all copies complete";
+
 /// The kinds that `counts` names, each as often as it says: `kill=2,pause=1`.
 fn troubles_of(counts: &str) -> Vec<Trouble> {
     let mut troubles = Vec::new();
@@ -48,30 +52,65 @@ fn troubles_of(counts: &str) -> Vec<Trouble> {
     troubles
 }
 
+/// Members that have an item, each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Copies {
+    /// Its owner alone: what a lost member had is lost.
+    One,
+    /// Its owner and a keeper (`--replicas 2`): nothing is lost with one member.
+    Two,
+}
+
+impl Copies {
+    /// Arguments of members.
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Copies::One => &[],
+            Copies::Two => &["--replicas", "2"],
+        }
+    }
+
+    /// Whether operators see, too, that every shard has them.
+    fn are_shown(self) -> bool {
+        if self == Copies::One {
+            return true;
+        }
+        let (_, status, _) = drover(&["cluster", "status", "--cluster", CLUSTER, "--json"], "");
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+        status["single"] == 0
+    }
+}
+
 /// A service under load.
 pub struct Campaign {
     bed: Bed,
+    copies: Copies,
     owners: Owners,
     load: Load,
     own: Own,
+    times: Times,
     rng: Rng,
 }
 
 impl Campaign {
     /// Starts the service, writes every key, and starts the load.
-    pub fn start(seed: u64) -> Campaign {
-        let bed = Bed::start("campaign");
+    pub fn start(seed: u64, copies: Copies) -> Campaign {
+        let bed = Bed::start("campaign", copies.flags());
         let mut owners = Owners::open();
         let names = bed.names();
-        until("the members share all shards", || owners.is_settled(&names));
+        until(SETTLED, || {
+            owners.is_settled(&names, copies) && copies.are_shown()
+        });
         let mut own = Own::default();
         let keys: Vec<u32> = (0..KEYS).collect();
         own.write(&keys, &names[0]);
         Campaign {
             load: Load::start(&names, seed),
             bed,
+            copies,
             owners,
             own,
+            times: Times::default(),
             rng: Rng::new(seed, 0, 0x7120),
         }
     }
@@ -89,12 +128,13 @@ impl Campaign {
             let victim = self.rng.below(self.bed.members.len() as u64) as usize;
             self.cause(trouble, victim);
             let time = self.settle();
-            println!("  {time:.2?} until all members share all shards");
+            println!("  {time:.2?} until {SETTLED}");
         }
     }
 
     /// Reads every key once more, and ends the load.
     pub fn finish(mut self) -> Record {
+        print!("{}", self.times);
         self.own.sweep(self.bed.members[0].name());
         let mut record = self.load.stop();
         record.merge(self.own.record);
@@ -115,20 +155,23 @@ impl Campaign {
             Trouble::Etcd => {
                 self.bed.restart_etcd();
                 let served = self.own.sweep(self.bed.members[victim].name());
+                self.times.add("etcd restart", served);
                 println!("etcd restarted: all keys are served after {served:.2?}");
             }
             Trouble::Drain => self.drain(victim),
         }
     }
 
-    /// Waits until the members share all shards, and none moves.
+    /// Waits until another member may be lost.
     fn settle(&mut self) -> Duration {
-        let names = self.bed.names();
-        until("the members share all shards", || self.owners.is_settled(&names))
+        let (names, copies) = (self.bed.names(), self.copies);
+        until(SETTLED, || {
+            self.owners.is_settled(&names, copies) && copies.are_shown()
+        })
     }
 
     /// Does to a member what loses it, and waits until the others serve all its keys.
-    fn lose(&mut self, victim: usize, what: &str, act: impl FnOnce(&mut Bed)) {
+    fn lose(&mut self, victim: usize, what: &'static str, act: impl FnOnce(&mut Bed)) {
         let name = self.bed.members[victim].name().to_owned();
         let other = self.other(victim);
         let before = self.owners.map();
@@ -138,10 +181,14 @@ impl Campaign {
         self.until_taken_over(&name);
         let taken_over = since(at);
         self.own.sweep(&other);
-        let lost = self.record_loss([&before, &after], &name, at);
+        let served = since(at);
+        self.times.add(what, served);
+        let lost = match self.copies {
+            Copies::One => self.record_loss([&before, &after], &name, at),
+            Copies::Two => 0,
+        };
         println!(
-            "{what} {name}: {lost} keys are lost; others have its shards after {taken_over:.2?} and serve all keys after {:.2?}",
-            since(at)
+            "{what} {name}: {lost} keys are lost; others have its shards after {taken_over:.2?} and serve all keys after {served:.2?}"
         );
     }
 

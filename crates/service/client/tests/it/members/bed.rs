@@ -3,8 +3,9 @@
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_client::{Client, Connected, Options, Pipeline, connect_through};
 use drover_cluster::{
-    Advert, Draft, LocalRegistry, Map, MemberId, Ownership, Registry, RegistryEvent, RegistryReply,
-    RegistryRequest, SECRET_BYTES, ServedShards, ServiceSettings, ShardId, Standing, Transaction, View,
+    Advert, Draft, LocalRegistry, Map, MemberId, Ownership, Published, Registry, RegistryEvent,
+    RegistryReply, RegistryRequest, SECRET_BYTES, ServedShards, ServiceSettings, ShardId, Standing,
+    Transaction, View,
 };
 use drover_control::ControlListener;
 use drover_kv::{
@@ -112,6 +113,8 @@ impl TestService {
         let settings = ServiceSettings {
             hash_seed: SEED,
             secret,
+            replicas: 1,
+            lease_s: None,
         };
         this.ask(RegistryRequest::Settings(Some(settings)));
         for name in names {
@@ -191,7 +194,9 @@ impl TestService {
         let (before, after) = self.members.split_at_mut(last);
         for member in before.iter_mut().chain(after.iter_mut().rev()) {
             member.ownership.learn(&self.map, |_| None);
-            member.served.publish(&member.ownership, |_| false);
+            member
+                .served
+                .publish_all(&member.ownership, &Published::default());
         }
         let transaction = Transaction {
             map: self.map.clone(),

@@ -4,3 +4,4 @@ mod bed;
 mod follows;
 mod histories;
 mod losses;
+mod windows;

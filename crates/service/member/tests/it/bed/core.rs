@@ -158,11 +158,12 @@ impl TestCore {
         let Job::Request { key, op, .. } = job else {
             return Verdict::Serve;
         };
-        let verdict = self.shards.verdict(SEED.hasher().hash(key), now);
+        let hash = SEED.hasher().hash(key);
+        let verdict = self.shards.verdict(hash, now);
         if let Verdict::ServeNoted(shard) = verdict
             && *op != Op::Get
         {
-            self.shards.note(self.index, shard, key);
+            self.shards.note(self.index, shard, hash, key);
         }
         verdict
     }

@@ -109,7 +109,7 @@ impl Call for TestCall {
                     .flat_map(|word| word.to_le_bytes())
                     .collect()
             }
-            CallTarget::Core(index) => {
+            CallTarget::Core(index) | CallTarget::Copies(index) => {
                 let (reply, answered) = channel();
                 let core = &self.to.cores[usize::from(index)];
                 let job = Job::Message(message.to_vec(), reply);

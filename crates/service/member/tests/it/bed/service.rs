@@ -125,6 +125,7 @@ impl Service {
                 ..HandoverTimes::default()
             },
             handovers_max: 64,
+            replicas: 1,
             shards,
             network,
         };

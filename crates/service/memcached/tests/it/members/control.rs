@@ -5,7 +5,9 @@
 
 use super::SHARDS;
 use drover_base::{Ns, Rng};
-use drover_cluster::{Advert, Change, Draft, Epoch, Map, Member, Ownership, ServedShards, ShardId, Standing};
+use drover_cluster::{
+    Advert, Change, Draft, Epoch, Map, Member, Ownership, Published, ServedShards, ShardId, Standing,
+};
 use std::sync::Arc;
 
 /// What is to be done with the items of a shard.
@@ -54,11 +56,12 @@ struct Thread {
 impl Thread {
     fn publish(&self) {
         let (noted, void) = (self.noted, &self.void);
-        self.shards.publish_except(
-            &self.ownership,
-            |shard| noted == Some(shard),
-            |shard| void.contains(&shard),
-        );
+        let published = Published {
+            noted: &|shard| noted == Some(shard),
+            held_back: &|shard| void.contains(&shard),
+            ..Published::default()
+        };
+        self.shards.publish_all(&self.ownership, &published);
     }
 }
 

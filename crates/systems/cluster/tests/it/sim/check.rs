@@ -1,10 +1,12 @@
 //! What must hold in every run.
 //!
 //! 1. The operations on each key are linearizable, for a register that loses its value at the moment the registry accepts a map that gives the
-//!    key's shard to another member without a hand-over, and at no other time. So nothing stale is read, and planned changes lose nothing.
-//! 2. No map takes a shard from a registered member without a hand-over.
+//!    key's shard to another member with neither a hand-over nor a complete copy, and at no other time. So nothing stale is read, planned
+//!    changes lose nothing, and nothing acknowledged is lost with an owner whose copies are complete.
+//! 2. No map takes a shard from a registered member without a hand-over, or from one that is gone, if a registered member keeps a complete copy,
+//!    for any other member.
 //! 3. No request is forwarded twice.
-//! 4. When trouble has ended, all moves end, and every key is answered for.
+//! 4. When trouble has ended, all moves end, copies are complete, and every key is answered for.
 
 use super::Counts;
 use super::host::shard_of;
@@ -29,6 +31,10 @@ pub enum Broken {
         shard: ShardId,
         accepted: Box<Accepted>,
     },
+    NotPromoted {
+        shard: ShardId,
+        accepted: Box<Accepted>,
+    },
     ForwardedTwice {
         hops: u8,
     },
@@ -48,6 +54,10 @@ pub fn accepted(accepted: &Accepted, history: &mut History, counts: &mut Counts)
         return Ok(());
     };
     for shard in map.shards() {
+        if let (Some(old), Some(new)) = (before.copy(shard), map.copy(shard)) {
+            counts.completed_copies += u64::from(!old.is_complete && new.is_complete);
+            counts.restarted_copies += u64::from(old.keeper == new.keeper && old.tenure != new.tenure);
+        }
         let (from, to) = (before.tenure(shard), map.tenure(shard));
         if from.since == to.since && to.owner.is_some() {
             continue;
@@ -62,6 +72,20 @@ pub fn accepted(accepted: &Accepted, history: &mut History, counts: &mut Counts)
         let Some(owner) = before.owner(shard) else {
             continue;
         };
+        let copy = before.copy(shard).filter(|copy| copy.is_complete);
+        if let Some((copy, keeper)) =
+            copy.map(|copy| (copy, &before.members()[usize::from(copy.keeper)].member))
+        {
+            if map.owner(shard) == Some(keeper) && to.since == copy.tenure {
+                counts.promoted += 1;
+                // Nothing may be lost.
+                continue;
+            }
+            if accepted.view.members.contains(keeper) {
+                let accepted = Box::new(accepted.clone());
+                return Err(Broken::NotPromoted { shard, accepted });
+            }
+        }
         if accepted.view.members.contains(owner) {
             let accepted = Box::new(accepted.clone());
             return Err(Broken::TakenFromLiving { shard, accepted });

@@ -1,8 +1,8 @@
 //! Whole services in virtual time, where everything goes wrong that a seed has drawn.
 //!
-//! What goes wrong: members are stopped and go on, also in the middle of a request; they die and start again under the same name;
+//! Each item is at one member, or at two. What goes wrong: members are stopped and go on, also in the middle of a request; they die and start again under the same name;
 //! they are cut off from the registry, or from clients and each other; the registry is slow, loses requests, replies and views, or is away; clocks run
-//! at different speeds. Meanwhile members are drained, join again, leave, and a further one comes. Each kind happens in about half of the seeds.
+//! at different speeds; messages overtake each other, and those about copies come twice. Meanwhile members are drained, join again, leave, and a further one comes. Each kind happens in about half of the seeds.
 //! What does not: memory is not corrupted, and clocks differ by less than the [lease allows](drover_cluster::Registration).
 //!
 //! What must hold is in [`check`]; [`Flaw`] lists the mistakes that must be found, which only the hosts of this simulation
@@ -12,6 +12,7 @@ mod check;
 mod client;
 mod faults;
 mod host;
+mod replicas;
 mod scenario;
 mod seeds;
 mod world;
@@ -32,6 +33,18 @@ enum Flaw {
     ForwardsTwice,
     /// A member takes its items of an earlier tenure for those of a new one.
     KeepsOldItems,
+    /// An owner replies before the keepers of copies have what the replies say.
+    RepliesEarly,
+    /// An owner says that a copy is complete when it begins, so that it is promoted without its items.
+    CompletesUnfilled,
+    /// An owner says that a copy is complete when everything has been scanned, though not all of it has been sent.
+    CompletesUndrained,
+    /// An owner that has waited long for a keeper goes on, though no map says that the copy has begun again.
+    ReleasesUncommitted,
+    /// A keeper takes messages about copies of an earlier tenure.
+    TakesOldTenures,
+    /// A keeper takes messages that are older than the last one it took.
+    TakesOldNumbers,
     /// No mistake but an operator's choice: members serve on when they cannot reach the registry.
     ServesOn,
     /// No mistake but a broken assumption: members' clocks are less than two thirds as fast as the registry's.
@@ -49,6 +62,9 @@ struct Counts {
     pauses: u64,
     crashes: u64,
     suppressed: u64,
+    promoted: u64,
+    completed_copies: u64,
+    restarted_copies: u64,
 }
 
 impl Counts {
@@ -61,12 +77,15 @@ impl Counts {
         self.pauses += other.pauses;
         self.crashes += other.crashes;
         self.suppressed += other.suppressed;
+        self.promoted += other.promoted;
+        self.completed_copies += other.completed_copies;
+        self.restarted_copies += other.restarted_copies;
     }
 }
 
-/// Plays one seed.
-fn run(seed: u64, flaw: Option<Flaw>) -> Result<Counts, Broken> {
-    let mut world = World::new(seed, flaw);
+/// Plays one seed, of a service in which so many members have each item.
+fn run(seed: u64, replicas: u8, flaw: Option<Flaw>) -> Result<Counts, Broken> {
+    let mut world = World::new(seed, replicas, flaw);
     world.play()?;
     Ok(world.counts())
 }

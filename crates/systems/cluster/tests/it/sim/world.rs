@@ -3,12 +3,12 @@
 use super::check::{self, Broken};
 use super::client::{Client, Step, TIMEOUT};
 use super::faults::Trouble;
-use super::host::{Answer, Host, Message, Op, Outgoing, Request};
+use super::host::{Answer, Decision, Host, Message, Op, Outgoing, Request};
 use super::scenario::{CALM, ENDS_AT, HEALED_AT, KEY_COUNT, SETTLED_AT, SHARD_COUNT, STEP_EVERY, Scenario};
 use super::{Counts, Flaw};
 use drover_base::{Ns, Rng};
 use drover_cluster::{
-    Advert, Agent, AgentOptions, Decision, Draft, MemberId, Registry, RegistryRequest, SimulatedClient,
+    Advert, Agent, AgentOptions, Draft, MemberId, Registry, RegistryRequest, SimulatedClient,
     SimulatedRegistry, Standing, Transaction,
 };
 use drover_testkit::history::History;
@@ -64,6 +64,7 @@ impl Slot {
 
 pub struct World {
     scenario: Scenario,
+    replicas: u8,
     flaw: Option<Flaw>,
     rng: Rng,
     now: Ns,
@@ -89,7 +90,7 @@ pub fn index_of(name: &str) -> usize {
 }
 
 impl World {
-    pub fn new(seed: u64, flaw: Option<Flaw>) -> World {
+    pub fn new(seed: u64, replicas: u8, flaw: Option<Flaw>) -> World {
         let mut rng = Rng::new(seed, 0, 0);
         let scenario = Scenario::draw(&mut rng, flaw);
         let registry = SimulatedRegistry::new(scenario.faults, Rng::new(seed, 1, 0));
@@ -123,6 +124,7 @@ impl World {
             counts: Counts::default(),
             unread: (0..KEY_COUNT).collect(),
             scenario,
+            replicas,
             rng,
         }
     }
@@ -180,7 +182,10 @@ impl World {
     fn check_settled(&self) -> Result<(), Broken> {
         let view = self.registry.view();
         let map = view.map.expect("a map");
-        if self.unread.is_empty() && map.moves().is_empty() {
+        let is_alone = map.members().len() < 2;
+        let is_copied = |shard| map.copy(shard).is_some_and(|copy| copy.is_complete);
+        let are_copied = self.replicas == 1 || is_alone || map.shards().all(is_copied);
+        if self.unread.is_empty() && map.moves().is_empty() && are_copied {
             return Ok(());
         }
         let listed: Vec<_> = map
@@ -193,9 +198,10 @@ impl World {
             .map(|host| (host.agent.id(), host.agent.map().epoch()))
             .collect();
         let why = format!(
-            "keys {:?} are not answered for, {:?} go on; epoch {}, {listed:?} own {:?}; members know {known:?}",
+            "keys {:?} are not answered for, {:?} go on, copies {:?}; epoch {}, {listed:?} own {:?}; members know {known:?}",
             self.unread,
             map.moves(),
+            map.shards().map(|shard| map.copy(shard)).collect::<Vec<_>>(),
             map.epoch(),
             map.counts(),
         );
@@ -262,6 +268,7 @@ impl World {
             handovers_max: 3,
             shard_count: SHARD_COUNT,
             instance: self.rng.next_u64(),
+            replicas: self.replicas,
         });
         let slot = &mut self.slots[member];
         slot.host = Some(Host::new(agent, self.registry.client(), self.flaw));
@@ -289,15 +296,14 @@ impl World {
         // A thread goes on where it was stopped.
         if let Some((request, decision)) = slot.unfinished.take() {
             host.execute(request, decision, time, &mut out);
+            host.end_round(time, &mut out);
         }
         act(host, time, &mut out);
         for outgoing in out {
             match outgoing {
                 Outgoing::Member(to, message) => self.send(Some(member), index_of(&to.name), message),
+                Outgoing::Executed(request) => drop(self.executed.insert((request.client, request.number))),
                 Outgoing::Client(request, answer) => {
-                    if !matches!(answer, Answer::Elsewhere(_)) {
-                        self.executed.insert((request.client, request.number));
-                    }
                     if self.is_connected(member) {
                         let at = self.arrival();
                         self.schedule(at, Event::ToClient { request, answer });
@@ -313,7 +319,8 @@ impl World {
             if request.hops > 1 {
                 return Err(Broken::ForwardedTwice { hops: request.hops });
             }
-            if let Some(time) = self.slots[member].interrupt.take() {
+            let is_held = self.slots[member].host.as_ref().is_some_and(Host::is_held);
+            if let Some(time) = self.slots[member].interrupt.take_if(|_| !is_held) {
                 self.interrupt(member, life, *request, time);
                 return Ok(());
             }
@@ -327,13 +334,8 @@ impl World {
         let slot = &mut self.slots[member];
         let now = slot.time(self.now);
         if let Some(host) = slot.host.as_ref().filter(|_| slot.life == life) {
-            let decision = host.decide(&request, now);
-            slot.unfinished = Some((request, decision));
+            slot.unfinished = Some((request, host.decide(&request, now)));
             slot.paused_until = self.now + time;
-            // It may take effect, though its reply may not leave.
-            if matches!(decision, Decision::Serve(_)) {
-                self.executed.insert((request.client, request.number));
-            }
             self.counts.pauses += 1;
         }
     }
@@ -355,7 +357,20 @@ impl World {
     fn send(&mut self, from: Option<usize>, member: usize, message: Message) {
         let is_cut = !self.is_connected(member) || from.is_some_and(|from| !self.is_connected(from));
         if self.slots[member].host.is_some() && !is_cut {
-            let (at, life) = (self.arrival(), self.slots[member].life);
+            let life = self.slots[member].life;
+            if matches!(message, Message::Copy(_)) && self.rng.chance(0.1) {
+                let at = self.now + Ns(self.rng.below(100_000_000));
+                let message = message.clone();
+                self.schedule(
+                    at,
+                    Event::ToMember {
+                        member,
+                        life,
+                        message,
+                    },
+                );
+            }
+            let at = self.arrival();
             self.schedule(
                 at,
                 Event::ToMember {

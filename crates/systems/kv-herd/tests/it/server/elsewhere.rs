@@ -3,7 +3,7 @@
 use crate::server::fake::{Reply, World, options};
 use drover_base::Ns;
 use drover_cluster::{
-    Advert, Draft, Map, Member as Registered, NotedKey, Ownership, ServedShards, ShardId, Standing,
+    Advert, Draft, Map, Member as Registered, NotedKey, Ownership, Published, ServedShards, ShardId, Standing,
 };
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::{Mistake, RequestRules, ServeMode, ServerOptions};
@@ -44,11 +44,15 @@ impl Member {
         draft.assign(ShardId(0), owner);
         self.map = Arc::new(draft.finish().expect("another tenure"));
         self.ownership.learn(&self.map, |_| None);
-        self.served.publish(&self.ownership, |_| false);
+        self.served.publish_all(&self.ownership, &Published::default());
     }
 
     fn copy_shard(&mut self) {
-        self.served.publish(&self.ownership, |_| true);
+        let published = Published {
+            noted: &|_| true,
+            ..Published::default()
+        };
+        self.served.publish_all(&self.ownership, &published);
     }
 
     /// Options of its server.

@@ -1,0 +1,146 @@
+//! [`Channel`]: the way from this core to one core of a keeper.
+//!
+//! ```text
+//! pending --build--> sent --taken-----> (gone)
+//!    ^                |---lost, unsent-> pending, after a pause
+//!    |                '---refused-----> refused: the keeper does not keep these shards, or not yet
+//!    '---- after a pause ------------------'
+//! ```
+
+use super::changes::Changes;
+use super::message::CopyReply;
+use crate::handover::Entry;
+use drover_base::Ns;
+use drover_cluster::ShardId;
+
+/// Pauses after something was not taken: the first, and the longest.
+const PAUSE_MIN: Ns = Ns::from_ms(1);
+const PAUSE_MAX: Ns = Ns::from_ms(16);
+
+/// What one core of a keeper does not have yet.
+#[derive(Debug)]
+pub(super) struct Channel {
+    /// The keeper's number.
+    pub(super) peer: u16,
+    /// Waits to be sent.
+    pub(super) pending: Changes,
+    /// In the message under way.
+    pub(super) sent: Changes,
+    /// Number of that message.
+    under_way: Option<u64>,
+    /// Not taken by the keeper; newer changes of its shards wait behind it.
+    refused: Changes,
+    refused_shards: Vec<ShardId>,
+    /// When what was refused is sent again,
+    retry_at: Ns,
+    /// and what comes after a message that was lost.
+    resume_at: Ns,
+    pause: Ns,
+    /// Bytes of free names in `pending` from which on they are made unique again.
+    pub(super) compact_at: usize,
+    /// All of the shards that are being drained has been taken since that began.
+    pub(super) is_drained: bool,
+}
+
+impl Channel {
+    pub(super) fn new(peer: u16) -> Channel {
+        Channel {
+            peer,
+            pending: Changes::default(),
+            sent: Changes::default(),
+            under_way: None,
+            refused: Changes::default(),
+            refused_shards: Vec::new(),
+            retry_at: Ns::MAX,
+            resume_at: Ns::ZERO,
+            pause: PAUSE_MIN,
+            compact_at: 0,
+            is_drained: true,
+        }
+    }
+
+    pub(super) fn all(&self) -> [&Changes; 3] {
+        [&self.pending, &self.sent, &self.refused]
+    }
+
+    pub(super) fn all_mut(&mut self) -> [&mut Changes; 3] {
+        [&mut self.pending, &mut self.sent, &mut self.refused]
+    }
+
+    /// Whether keys that hold the core have not been taken yet.
+    pub(super) fn has_gated(&self) -> bool {
+        self.all().iter().any(|changes| !changes.gated.is_empty())
+    }
+
+    /// Puts newer changes of refused shards behind what was refused of them.
+    pub(super) fn set_aside(&mut self, shard_of: impl Fn(&Entry<'_>) -> ShardId) {
+        if !self.refused_shards.is_empty() {
+            self.pending
+                .move_shards(&self.refused_shards, shard_of, &mut self.refused);
+        }
+    }
+
+    /// Whether a message may be made now.
+    pub(super) fn may_send(&mut self, now: Ns) -> bool {
+        if now >= self.retry_at {
+            self.pending.append(&mut self.refused);
+            self.refused_shards.clear();
+            self.retry_at = Ns::MAX;
+        }
+        self.under_way.is_none() && now >= self.resume_at && !self.pending.is_empty()
+    }
+
+    /// When a message is to be made, if none is under way.
+    pub(super) fn due_at(&self) -> Ns {
+        let resume_at = match self.under_way.is_some() || self.pending.is_empty() {
+            true => Ns::MAX,
+            false => self.resume_at,
+        };
+        resume_at.min(self.retry_at)
+    }
+
+    /// The message with this number, about what is [sent](Channel::sent), is under way.
+    pub(super) fn begun(&mut self, number: u64) {
+        self.under_way = Some(number);
+    }
+
+    /// What was to be sent comes back, and is sent again after a pause.
+    pub(super) fn put_back(&mut self, now: Ns) {
+        self.under_way = None;
+        self.pending.append(&mut self.sent);
+        self.resume_at = now + self.next_pause();
+    }
+
+    /// Takes the end of a message; `None`: it was lost, or never sent. Returns whether it is the message under way.
+    pub(super) fn ended(
+        &mut self,
+        number: u64,
+        reply: Option<CopyReply>,
+        shard_of: impl Fn(&Entry<'_>) -> ShardId,
+        now: Ns,
+    ) -> bool {
+        if self.under_way != Some(number) {
+            return false;
+        }
+        let Some(CopyReply::Taken { refused }) = reply else {
+            self.put_back(now);
+            return true;
+        };
+        self.under_way = None;
+        if refused.is_empty() {
+            self.pause = PAUSE_MIN;
+        } else {
+            self.sent.move_shards(&refused, shard_of, &mut self.refused);
+            self.refused_shards.extend(refused);
+            self.retry_at = now + self.next_pause();
+        }
+        self.sent.clear();
+        true
+    }
+
+    fn next_pause(&mut self) -> Ns {
+        let pause = self.pause;
+        self.pause = Ns(pause.0 * 2).min(PAUSE_MAX);
+        pause
+    }
+}
