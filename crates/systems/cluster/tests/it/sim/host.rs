@@ -5,8 +5,8 @@ use super::replicas::{CopyMessage, Held, Replicator};
 use super::scenario::SHARD_COUNT;
 use drover_base::{KeyHash, Ns};
 use drover_cluster::{
-    Action, Agent, Ask, Change, Epoch, HandoverReply, HandoverRequest, MemberId, Published, Routed, ServedShards,
-    ShardId, SimulatedClient, Verdict,
+    Action, Agent, Ask, Change, Epoch, HandoverReply, HandoverRequest, MemberId, Published, Routed,
+    ServedShards, ShardId, SimulatedClient, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -289,7 +289,9 @@ impl Host {
         loop {
             if let Some(from) = self.agent.id().cloned() {
                 let messages = self.replicator.pump(&self.served, &self.items, &from, now);
-                let messages = messages.into_iter().map(|(to, it)| Outgoing::Member(to, Message::Copy(it)));
+                let messages = messages
+                    .into_iter()
+                    .map(|(to, it)| Outgoing::Member(to, Message::Copy(it)));
                 out.extend(messages);
             }
             match self.replicator.held(&self.served) {
@@ -322,11 +324,19 @@ impl Host {
                 let (to, number) = (message.from.clone(), message.number);
                 let is_taken = self.keep(message);
                 if let Some(from) = self.agent.id().cloned() {
-                    let reply = Message::Copied { from, number, is_taken };
+                    let reply = Message::Copied {
+                        from,
+                        number,
+                        is_taken,
+                    };
                     out.push(Outgoing::Member(to, reply));
                 }
             }
-            Message::Copied { from, number, is_taken } => self.replicator.replied(&from, number, is_taken, now),
+            Message::Copied {
+                from,
+                number,
+                is_taken,
+            } => self.replicator.replied(&from, number, is_taken, now),
             message if self.is_held() => self.queue.push(message),
             message => self.serve(message, now, out),
         }

@@ -47,7 +47,10 @@ struct Channel {
 impl Channel {
     fn has_key_of(&self, shard: ShardId) -> bool {
         let under_way = self.under_way.iter().flat_map(|(_, keys, _)| keys);
-        self.waiting.iter().chain(under_way).any(|key| shard_of(*key) == shard)
+        self.waiting
+            .iter()
+            .chain(under_way)
+            .any(|key| shard_of(*key) == shard)
     }
 }
 
@@ -131,9 +134,14 @@ impl Replicator {
                 if skips || !channel.has_key_of(*shard) {
                     (progress.is_gated, has_changed) = (true, true);
                 }
-            } else if channel.owes_since.is_some_and(|since| now.since(since) >= COPY_TIMEOUT) {
+            } else if channel
+                .owes_since
+                .is_some_and(|since| now.since(since) >= COPY_TIMEOUT)
+            {
                 failed.push((*shard, progress.tenure));
-            } else if !copy.is_complete && (flaw == Some(Flaw::CompletesUndrained) || !channel.has_key_of(*shard)) {
+            } else if !copy.is_complete
+                && (flaw == Some(Flaw::CompletesUndrained) || !channel.has_key_of(*shard))
+            {
                 filled.push((*shard, progress.tenure));
             }
         }
