@@ -50,10 +50,16 @@ impl Steps {
     /// Runs `work` as the step `name`. A failure is kept for the table and later steps still run, so that one run shows
     /// all failures. Returns whether the step passed.
     pub fn run(&mut self, name: &str, work: impl FnOnce() -> StepResult) -> bool {
+        self.run_with_time(name, || (work(), None))
+    }
+
+    /// As [`run`](Steps::run), of `work` that may have begun before, beside other steps: it also returns the seconds that it
+    /// took, if it knows them.
+    pub fn run_with_time(&mut self, name: &str, work: impl FnOnce() -> (StepResult, Option<f64>)) -> bool {
         eprintln!("\n==> {name}");
         let start = clock();
-        let result = work();
-        let seconds = clock() - start;
+        let (result, seconds) = work();
+        let seconds = seconds.unwrap_or_else(|| clock() - start);
         let (counts, failure) = match result {
             Ok(counts) if counts.failed == 0 => (counts, None),
             Ok(counts) => (counts, Some(format!("{} tests failed", counts.failed))),

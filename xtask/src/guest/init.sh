@@ -80,29 +80,50 @@ wire() {
     done
 }
 
-# Runs scenario $1 to its end; its status goes to the file $TMPDIR/$1.status. Works in a subshell, beside others.
+# Hundredths of a second since the machine began.
+hundredths() {
+    read -r seconds _ </proc/uptime
+    echo "${seconds%.*}${seconds#*.}"
+}
+
+# Runs scenario $1 to its end; its status, and the hundredths of a second that it took, go to the file $TMPDIR/$1.status.
+# Works in a subshell, beside others.
 run() {
     set -a
     . "/scenarios/$1/environment"
     set +a
+    began=$(hundredths)
     timeout -k 2 "$SECONDS_MAX" sh "/scenarios/$1/script"
-    echo $? >"$TMPDIR/$1.status"
+    echo "$? $(($(hundredths) - began))" >"$TMPDIR/$1.status"
+}
+
+# Runs scenarios beside each other, as many at a time as $1 says. The output of each goes to $TMPDIR/$name.said.
+run_beside() {
+    together=$1
+    shift
+    begun=0
+    for name; do
+        until [ $((begun - $(ls "$TMPDIR" | grep -c '\.status$'))) -lt "$together" ]; do sleep 0.1; done
+        (run "$name") >"$TMPDIR/$name.said" 2>&1 &
+        begun=$((begun + 1))
+    done
+    wait
 }
 
 # Says how scenario $1 ended.
 ended() {
-    status=$(cat "$TMPDIR/$1.status")
+    read -r status took <"$TMPDIR/$1.status"
     if [ "$status" != 0 ]; then
         echo "--- processes and the kernel's last words:"
         ps -o pid,stat,args | grep -v '\[' | tail -n 20
         dmesg | tail -n 20
     fi
-    say "end $1 $status" '\n'
+    say "end $1 $status $took" '\n'
 }
 
 say ready
 cd /app
-# Each line has a scenario, or several that run side by side on one wire; their output follows one after the other.
+# Each line has a scenario, or several that run beside each other on one wire; their output follows one after the other.
 while read -r first others <&3; do
     wire $(. "/scenarios/$first/environment" && echo "$LOSS" "$DELAY")
     if [ -z "$others" ]; then
@@ -110,9 +131,7 @@ while read -r first others <&3; do
         (run "$first")
         ended "$first"
     else
-        for name in $first $others; do
-            (run "$name") >"$TMPDIR/$name.said" 2>&1 &
-        done
+        run_beside "$(cat /scenarios/together)" $first $others &
         for name in $first $others; do
             say "begin $name"
             until [ -s "$TMPDIR/$name.status" ]; do sleep 0.1; done

@@ -11,7 +11,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Prefix of `init.sh`'s own lines: `ready`, `begin NAME`, `end NAME STATUS`, or the reason of a failure.
+/// Prefix of `init.sh`'s own lines: `ready`, `begin NAME`, `end NAME STATUS HUNDREDTHS` (of a second that it took), or the
+/// reason of a failure.
 const MARK: &str = "guest: ";
 /// Scenarios need two processors, and on a shared one pollers would wait for the scheduler's tick; idle emulated
 /// processors cost nothing.
@@ -51,8 +52,12 @@ impl Machine {
         }
     }
 
-    /// Passes on the output of the scenario `name`, writes it to `to`, and returns its counts.
-    pub fn follow(&mut self, name: &str, to: &Path) -> StepResult {
+    /// Passes on the output of the scenario `name`, writes it to `to`, and returns its counts and the seconds that it took, which
+    /// may have passed before this call.
+    ///
+    /// # Errors
+    /// The machine has ended, or something else than this scenario follows.
+    pub fn follow(&mut self, name: &str, to: &Path) -> Result<(StepResult, f64), String> {
         let begun = self.next()?;
         if begun != Line::Mark(format!("begin {name}")) {
             return Err(self.died(&format!("{begun:?} where {name} should begin")));
@@ -72,10 +77,10 @@ impl Machine {
                     }
                 }
                 Line::Mark(mark) => {
-                    let Some(status) = mark.strip_prefix(&ending) else {
+                    let Some((status, seconds)) = mark.strip_prefix(&ending).and_then(ending_of) else {
                         return Err(self.died(&mark));
                     };
-                    return verdict(status, counts, to);
+                    return Ok((verdict(status, counts, to), seconds));
                 }
             }
         }
@@ -156,6 +161,12 @@ enum Line {
     Said(String),
 }
 
+/// A script's exit status and its time in seconds, of `STATUS HUNDREDTHS`.
+fn ending_of(words: &str) -> Option<(&str, f64)> {
+    let (status, hundredths) = words.split_once(' ')?;
+    Some((status, hundredths.parse::<f64>().ok()? / 100.0))
+}
+
 /// Verdict from a script's exit status and its programs' closing lines.
 fn verdict(status: &str, counts: Counts, said: &Path) -> StepResult {
     match (status, counts) {
@@ -198,6 +209,13 @@ fn emulator(kernel: &Path, initrd: &Path, console: &Path, seconds: u32) -> Comma
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_ending_has_a_status_and_a_time() {
+        assert_eq!(ending_of("0 2250"), Some(("0", 22.5)));
+        assert_eq!(ending_of("0"), None);
+        assert_eq!(ending_of("0 soon"), None);
+    }
 
     #[test]
     fn a_verdict_needs_a_status_of_zero_or_failures_that_were_counted() {

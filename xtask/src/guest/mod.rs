@@ -104,7 +104,10 @@ pub fn run(steps: &mut Steps, args: &Args) {
     for scenario in chosen {
         let name = scenario.name;
         let said = folder().join(format!("{name}.txt"));
-        steps.run(&format!("guest {name}"), || machine.follow(name, &said));
+        steps.run_with_time(&format!("guest {name}"), || match machine.follow(name, &said) {
+            Ok((verdict, seconds)) => (verdict, Some(seconds)),
+            Err(why) => (Err(why), None),
+        });
     }
     machine.switch_off();
 }
@@ -128,10 +131,7 @@ fn boot(scenarios: &[Scenario], args: &Args) -> Result<Machine, String> {
     let folder = folder();
     let initrd = folder.join("initrd");
     write_initrd(scenarios, args, &initrd).map_err(|e| format!("writing {}: {e}", initrd.display()))?;
-    let groups = scenarios::groups(scenarios);
-    let seconds: u32 = groups
-        .filter_map(|group| group.iter().map(|scenario| scenario.seconds).max())
-        .sum();
+    let seconds: u32 = scenarios::groups(scenarios).map(scenarios::seconds_of).sum();
     let (kernel, console) = (folder.join(image::KERNEL), folder.join("console.txt"));
     Machine::boot(&kernel, &initrd, console, BOOT_SECONDS + seconds * args.patience)
 }
@@ -165,6 +165,8 @@ fn write_initrd(scenarios: &[Scenario], args: &Args, to: &Path) -> std::io::Resu
         let _ = writeln!(order, "{}", names.join(" "));
     }
     run.file("scenarios/order", 0o644, order.into_bytes());
+    let together = scenarios::TOGETHER.to_string();
+    run.file("scenarios/together", 0o644, together.into_bytes());
     let mut bytes = fs::read(folder().join(image::BASE))?;
     bytes.extend(run.finish());
     fs::write(to, bytes)
