@@ -227,4 +227,89 @@ mod tests {
         let counts = all_restarted.expect("a change").counts();
         assert_eq!(counts.iter().sum::<usize>(), SHARD_COUNT, "nobody else is there");
     }
+
+    /// Plans and completes moves and copies until nothing is left to do.
+    fn copied(map: &Map, registered: &[Member]) -> Map {
+        let mut map = map.clone();
+        loop {
+            let mut draft = Draft::after(&map);
+            for moving in map.moves() {
+                draft.complete_move(moving.shard, moving.tenure);
+            }
+            for shard in map.shards() {
+                if let Some(copy) = map.copy(shard) {
+                    draft.complete_copy(shard, copy.tenure);
+                }
+            }
+            plan(&mut draft, registered, 2);
+            match draft.finish() {
+                Some(next) => map = next,
+                None => return map,
+            }
+        }
+    }
+
+    /// Number of copies at each member of shards that another one owns, by owner and keeper.
+    fn pairs(map: &Map) -> Vec<Vec<usize>> {
+        let count = map.members().len();
+        let mut pairs = vec![vec![0; count]; count];
+        for shard in map.shards() {
+            let owner = map.tenure(shard).owner.expect("an owner");
+            let copy = map.copy(shard).expect("a copy");
+            assert!(copy.is_complete && copy.keeper != owner);
+            pairs[usize::from(owner)][usize::from(copy.keeper)] += 1;
+        }
+        pairs
+    }
+
+    #[test]
+    fn copies_of_each_members_shards_are_spread_over_the_others() {
+        let none = Map::none(SHARD_COUNT);
+        let alone = copied(&none, &[member("a", 1)]);
+        assert!(
+            alone.shards().all(|shard| alone.copy(shard).is_none()),
+            "there is nobody"
+        );
+        let four = ["a", "b", "c", "d"].map(|name| member(name, 1));
+        let map = copied(&none, &four);
+        for (owner, copies) in pairs(&map).iter().enumerate() {
+            let fair = map.counts()[owner] / 3;
+            for (keeper, count) in copies.iter().enumerate().filter(|(keeper, _)| *keeper != owner) {
+                assert!(
+                    (fair * 3 / 4..=fair * 5 / 4).contains(count),
+                    "{count} of {fair} from {owner} at {keeper}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_gone_leaves_its_shards_to_keepers_and_they_find_others() {
+        let three = ["a", "b", "c"].map(|name| member(name, 1));
+        let map = copied(&Map::none(SHARD_COUNT), &three);
+        let mut draft = Draft::after(&map);
+        let gone = plan(&mut draft, &three[1..], 2);
+        assert_eq!(gone, [three[0].id()]);
+        let after = draft.finish().expect("a change");
+        for shard in map.shards() {
+            let before = map.owner(shard).expect("an owner");
+            let keeper = map
+                .copy(shard)
+                .map(|copy| &map.members()[usize::from(copy.keeper)].member);
+            let expected = if *before == three[0] { keeper } else { Some(before) };
+            assert_eq!(after.owner(shard), expected);
+            assert!(after.copy(shard).is_some(), "another copy begins");
+        }
+        pairs(&copied(&after, &three[1..]));
+    }
+
+    #[test]
+    fn a_member_that_is_drained_keeps_no_copies() {
+        let three = ["a", "b", "c"].map(|name| member(name, 1));
+        let mut draft = Draft::after(&copied(&Map::none(SHARD_COUNT), &three));
+        drain(&mut draft, "b");
+        let map = copied(&draft.finish().expect("a change"), &three);
+        assert_eq!(map.counts()[1], 0);
+        assert!(pairs(&map).iter().all(|of_owner| of_owner[1] == 0));
+    }
 }

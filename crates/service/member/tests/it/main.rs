@@ -5,3 +5,4 @@ mod changes;
 mod losses;
 mod measure;
 mod mutants;
+mod replicas;

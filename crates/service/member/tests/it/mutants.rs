@@ -2,9 +2,10 @@
 
 use crate::bed::core::{Answer, Op};
 use crate::bed::load::{Client, Load, key, put_all};
-use crate::bed::service::{LONG, Service};
+use crate::bed::service::{LONG, SHORT, Service};
 use crate::bed::{Flaw, fresh_seed};
 use drover_testkit::linear::Model;
+use std::sync::atomic::Ordering;
 
 /// Attempts to find a mistake that only some runs show.
 const ATTEMPTS: u32 = 20;
@@ -26,10 +27,10 @@ fn changes(flaw: Flaw, seed: u64) -> Result<(), String> {
     load.finish().check(Model::Register)
 }
 
-fn is_found(flaw: Flaw) {
+fn is_found(flaw: Flaw, run: fn(Flaw, u64) -> Result<(), String>) {
     let mut seed = fresh_seed();
     for attempt in 1..=ATTEMPTS {
-        if let Err(text) = changes(flaw, seed) {
+        if let Err(text) = run(flaw, seed) {
             println!(
                 "{flaw:?} is found by attempt {attempt}: {}",
                 text.lines().next().unwrap_or_default()
@@ -43,12 +44,12 @@ fn is_found(flaw: Flaw) {
 
 #[test]
 fn a_barrier_that_waits_for_nothing() {
-    is_found(Flaw::RoundsCountForNothing);
+    is_found(Flaw::RoundsCountForNothing, changes);
 }
 
 #[test]
 fn noted_keys_that_are_not_sent() {
-    is_found(Flaw::NotedKeysNotSent);
+    is_found(Flaw::NotedKeysNotSent, changes);
 }
 
 /// A key that is deleted while its shard is elsewhere stays deleted when the shard comes back. Returns how many do not.
@@ -77,4 +78,54 @@ fn void_items_that_are_kept() {
     let count = keys_that_come_back(Some(Flaw::DiscardSkipped));
     println!("{count} of 500 keys come back");
     assert!(count > 100);
+}
+
+/// Two members with copies of each other's shards, which come slowly.
+fn two_replicas(flaw: Flaw) -> Service {
+    let mut service = Service::new(SHORT, Some(flaw));
+    service.replicas = 2;
+    service.network.copies_per_loss.store(2, Ordering::Relaxed);
+    service.join("a", 1);
+    service.join("b", 1);
+    service.settle(&["a", "b"]);
+    service.copied();
+    service
+}
+
+/// A member dies under load; returns what the check says.
+fn deaths(flaw: Flaw, seed: u64) -> Result<(), String> {
+    let mut service = two_replicas(flaw);
+    let load = Load::start(&service.network, 4, 12, seed);
+    service.crash("b");
+    service.settle(&["a"]);
+    load.finish().check(Model::Register)
+}
+
+#[test]
+fn replies_that_do_not_wait_for_copies() {
+    is_found(Flaw::RepliesLeaveEarly, deaths);
+}
+
+/// A member dies as soon as its shards have copies, so they say; returns whether something is missing then.
+fn death_after_filling(flaw: Flaw, _: u64) -> Result<(), String> {
+    let mut service = two_replicas(flaw);
+    let mut client = Client::new(service.network.clone());
+    let kept = put_all(&mut client, 0..500);
+    service.crash("b");
+    service.settle(&["a"]);
+    service.join("b", 1);
+    service.settle(&["a", "b"]);
+    service.copied();
+    service.crash("a");
+    service.settle(&["b"]);
+    let missing = kept.keys().filter(|number| client.get(&key(**number)).is_none());
+    match missing.count() {
+        0 => Ok(()),
+        count => Err(format!("{count} of {} keys are missing", kept.len())),
+    }
+}
+
+#[test]
+fn copies_that_are_complete_before_their_keeper_has_everything() {
+    is_found(Flaw::DrainCountsForNothing, death_after_filling);
 }

@@ -103,3 +103,116 @@ fn a_barrier_waits_for_every_core() {
     served.begin_round(1);
     assert!(served.has_passed(&rounds));
 }
+
+/// The map of [`map`], in which `b` keeps a copy of shard 0, and `a` one of shard 1.
+fn copied() -> Arc<Map> {
+    let mut draft = Draft::after(&map());
+    assert!(draft.begin_copy(ShardId(0), 1) && draft.begin_copy(ShardId(1), 0));
+    Arc::new(draft.finish().expect("a change"))
+}
+
+/// The ownership of `a`, with copies.
+fn with_copies() -> Ownership {
+    let mut ownership = Ownership::new(3);
+    ownership.set_id(Some(member("a").id()));
+    ownership.learn(&copied(), |_| None);
+    ownership
+}
+
+fn publish(served: &ServedShards, ownership: &Ownership, stage: CopyStage) {
+    let published = Published {
+        copied: &|_| stage,
+        keeps: &|_| true,
+        ..Published::default()
+    };
+    served.publish_all(ownership, &published);
+    served.set_stop_at(Ns(100));
+}
+
+/// Names that a core has changed, as [`ServedShards::take_changed`] says them.
+fn name(hash: KeyHash, key: &[u8]) -> Vec<u8> {
+    [&[2], &hash.to_bytes()[..], &[key.len() as u8], key].concat()
+}
+
+#[test]
+fn changes_of_copied_shards_are_told_to_keepers_and_hold_the_core_once_they_are_gated() {
+    let (served, ownership) = (ServedShards::new(3, 1), with_copies());
+    let mut changed = vec![1, 2, 3];
+    publish(&served, &ownership, CopyStage::None);
+    assert_eq!(served.verdict(hash(0), Ns(0)), Verdict::Serve);
+    assert_eq!(served.sent_copy(ShardId(0)), None);
+    for (stage, is_gated) in [(CopyStage::Filling, false), (CopyStage::Gated, true)] {
+        publish(&served, &ownership, stage);
+        assert_eq!(served.verdict(hash(0), Ns(0)), Verdict::ServeNoted(ShardId(0)));
+        let sent = served.sent_copy(ShardId(0)).expect("a copy");
+        assert_eq!((sent.tenure, sent.is_gated), (Epoch(2), is_gated));
+        assert_eq!(served.peer(sent.peer).map(|peer| peer.id), Some(member("b").id()));
+        served.note(0, ShardId(0), hash(0), b"key");
+        served.note(0, ShardId(0), hash(0), b"");
+        assert_eq!(served.is_held(0), is_gated);
+        served.take_changed(0, &mut changed);
+        assert_eq!(changed, [name(hash(0), b"key"), name(hash(0), b"")].concat());
+    }
+    served.release(0);
+    served.take_changed(0, &mut changed);
+    assert!(changed.is_empty() && !served.is_held(0));
+    assert!(served.take_noted(0, ShardId(0)).is_empty(), "it does not move");
+}
+
+#[test]
+fn changes_of_a_shard_that_moves_and_is_copied_are_for_both() {
+    let (served, ownership) = (ServedShards::new(3, 1), with_copies());
+    let published = Published {
+        noted: &|_| true,
+        copied: &|_| CopyStage::Gated,
+        ..Published::default()
+    };
+    served.publish_all(&ownership, &published);
+    served.note(0, ShardId(0), hash(0), b"key");
+    let mut changed = Vec::new();
+    served.take_changed(0, &mut changed);
+    assert_eq!(changed, name(hash(0), b"key"));
+    assert_eq!(served.take_noted(0, ShardId(0)).len(), 1);
+}
+
+#[test]
+fn what_changes_in_a_shard_that_is_lost_holds_the_core() {
+    let (served, mut ownership) = (ServedShards::new(3, 1), with_copies());
+    publish(&served, &ownership, CopyStage::Gated);
+    assert!(served.holds(ShardId(0)));
+    ownership.set_id(None);
+    publish(&served, &ownership, CopyStage::None);
+    // The process stood still between the verdict and the execution.
+    served.note(0, ShardId(0), hash(0), b"key");
+    assert!(served.is_held(0) && !served.holds(ShardId(0)));
+    assert_eq!(served.sent_copy(ShardId(0)), None);
+}
+
+#[test]
+fn without_copies_nothing_ever_holds_a_core() {
+    let mut ownership = Ownership::new(3);
+    ownership.set_id(Some(member("a").id()));
+    ownership.learn(&map(), |_| None);
+    let served = ServedShards::new(3, 1);
+    served.publish_all(&ownership, &Published::default());
+    ownership.set_id(None);
+    served.publish_all(&ownership, &Published::default());
+    served.note(0, ShardId(0), hash(0), b"key");
+    assert!(!served.is_held(0));
+    assert_eq!(served.take_noted(0, ShardId(0)).len(), 1);
+}
+
+#[test]
+fn a_copy_is_kept_until_it_is_promoted() {
+    let (served, mut ownership) = (ServedShards::new(3, 1), with_copies());
+    publish(&served, &ownership, CopyStage::None);
+    assert_eq!(served.kept_copy(ShardId(1)), Some(Epoch(2)));
+    assert!(matches!(served.verdict(hash(1), Ns(0)), Verdict::Peer(_)));
+    let mut draft = Draft::after(&copied());
+    draft.complete_copy(ShardId(1), Epoch(2));
+    draft.remove(|it| it.is(&member("b").id()));
+    ownership.learn(&Arc::new(draft.finish().expect("a change")), |_| None);
+    publish(&served, &ownership, CopyStage::None);
+    assert_eq!(served.kept_copy(ShardId(1)), None);
+    assert_eq!(served.verdict(hash(1), Ns(0)), Verdict::Serve);
+}

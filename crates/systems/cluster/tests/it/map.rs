@@ -12,7 +12,7 @@ fn member(name: &str, incarnation: u64) -> Member {
     Member { advert, incarnation }
 }
 
-/// A map after changes drawn by `choices`: members come and go, shards are assigned, moved, left alone.
+/// A map after changes drawn by `choices`: members come and go, shards are assigned, moved, copied, left alone.
 fn map_of(shard_count: usize, choices: &[(u8, u16, u16)]) -> Arc<Map> {
     let mut map = Map::none(shard_count);
     for (step, (what, shard, member_index)) in (1..).zip(choices) {
@@ -20,7 +20,7 @@ fn map_of(shard_count: usize, choices: &[(u8, u16, u16)]) -> Arc<Map> {
         let shard = ShardId(shard % shard_count as u16);
         let count = map.members().len() as u16;
         let index = member_index % count.max(1);
-        match what % 5 {
+        match what % 7 {
             0 => {
                 let standing = [Standing::Joining, Standing::Settled, Standing::Draining];
                 let standing = standing[usize::from(member_index % 3)];
@@ -35,6 +35,14 @@ fn map_of(shard_count: usize, choices: &[(u8, u16, u16)]) -> Arc<Map> {
             4 => {
                 let tenure = map.moving(shard).map_or(Epoch(0), |moving| moving.tenure);
                 draft.complete_move(shard, tenure);
+            }
+            5 if count > 0 => _ = draft.begin_copy(shard, index),
+            6 => {
+                let tenure = map.copy(shard).map_or(Epoch(0), |copy| copy.tenure);
+                match member_index % 3 {
+                    0 => draft.restart_copy(shard, tenure),
+                    _ => draft.complete_copy(shard, tenure),
+                }
             }
             _ => {}
         }
@@ -87,9 +95,24 @@ fn a_map_of_another_version_is_named() {
     assert_eq!(Map::from_bytes(&bytes), Err(BadMapBytes::Version { version: 3 }));
 }
 
+#[test]
+fn maps_without_copies_are_written_as_before_there_were_any() {
+    let mut draft = Draft::after(&Map::none(1));
+    draft.add(member("a", 1), Standing::Settled);
+    draft.add(member("b", 2), Standing::Settled);
+    draft.assign(ShardId(0), 0);
+    let map = draft.finish().expect("a change");
+    assert_eq!(map.to_bytes()[..2], [1, 0]);
+    let mut draft = Draft::after(&map);
+    assert!(draft.begin_copy(ShardId(0), 1));
+    let copied = draft.finish().expect("a change").to_bytes();
+    assert_eq!(copied[..2], [2, 0]);
+    assert_eq!(copied.len(), map.to_bytes().len() + 2 + 13);
+}
+
 proptest! {
     #[test]
-    fn maps_come_back_with_their_holes_and_moves(
+    fn maps_come_back_with_their_holes_moves_and_copies(
         shard_count in 1..40usize,
         choices in prop::collection::vec(any::<(u8, u16, u16)>(), 0..60),
     ) {

@@ -1,11 +1,15 @@
 //! A core of a member: a thread with a partition, which executes what its inbox brings.
 
 use super::Flaw;
+use super::copies::{CopyLinks, CopyReply};
 use drover_base::{Cpu, HashSeed, KeyHash, Ns};
 use drover_cluster::{ServedShards, Verdict};
 use drover_links::{LinkHandler, LinkInbox, LinkReply, Links, LinksOptions, MemberIdentity, Source};
-use drover_mem::{NativeCpu, PageWish};
-use drover_memcached::{Core, Executor, NoHooks, Server, Settings, SingleCore};
+use drover_mem::{NativeCpu, PageWish, entropy};
+use drover_memcached::replicas::Hold;
+use drover_memcached::{
+    Core, Executor, MemberCounters, NoHooks, Server, Settings, SingleCore, Source as MessageSource,
+};
 use drover_net::{Output, PendingReply};
 use drover_store::{ExtraPut, Hint, Key, Mode, Partition, PartitionOptions};
 use std::collections::VecDeque;
@@ -52,6 +56,10 @@ pub struct Found {
 pub enum Job {
     /// A message of a hand-over.
     Message(Vec<u8>, Sender<Vec<u8>>),
+    /// A message about copies.
+    Copies(Vec<u8>, CopyReply),
+    /// As that, from the core's own member.
+    OwnCopies(Vec<u8>, Sender<Vec<u8>>),
     /// A client's request.
     Request {
         key: Vec<u8>,
@@ -69,11 +77,16 @@ pub struct TestCore {
     pub inbox: Receiver<Job>,
     /// With links: as which member, and who wants their inbox.
     pub linked: Option<(Arc<MemberIdentity>, Sender<LinkInbox>)>,
+    /// With replicas: the ways to the keepers of copies.
+    pub copies: Option<CopyLinks>,
     pub stop: Arc<AtomicBool>,
 }
 
+/// Replies that have not left yet.
+type Answers = Vec<(SyncSender<Answer>, Answer)>;
+
 impl TestCore {
-    pub fn run(self) {
+    pub fn run(mut self) {
         let options = PartitionOptions {
             mode: Mode::Store,
             log_bytes: self.log_bytes,
@@ -82,7 +95,18 @@ impl TestCore {
             ..PartitionOptions::default()
         };
         let mut partition: Partition = Partition::create(&options).expect("memory");
-        let (cpu, mut core) = (NativeCpu::new(1), Core::default());
+        let cpu = NativeCpu::new(1);
+        let mut core = match &self.copies {
+            None => Core::default(),
+            Some(_) => Core::of_member(
+                self.shards.clone(),
+                self.index,
+                Arc::new(MemberCounters::default()),
+            )
+            .with_replicas(entropy()),
+        };
+        let mut copies = self.copies.take();
+        let mut answers = Answers::new();
         let settings = Settings {
             bucket_count: (self.log_bytes / BUCKET_SHARE) as u64,
             ..Settings::default()
@@ -110,6 +134,28 @@ impl TestCore {
                 links.step(&mut Handler(&mut executor), now);
                 // This core does not sleep long anyway.
                 let _ = links.flush();
+            }
+            if let Some(copies) = &mut copies {
+                let now = cpu.refresh();
+                let mut executor = Executor {
+                    partition: &mut partition,
+                    cpu: &cpu,
+                    now_s: second(now),
+                    core: &mut core,
+                    server: &server,
+                    router: &mut SingleCore,
+                };
+                waiting.extend(self.inbox.try_iter());
+                take_copies(&mut waiting, &mut executor);
+                let ended: Vec<_> = copies.ended.try_iter().collect();
+                for (pending, reply) in ended {
+                    executor.take_copy_reply(pending, reply.as_deref());
+                }
+                self.settle(executor.step_copies(copies), &mut answers);
+                if self.shards.is_held(self.index) {
+                    std::thread::park_timeout(ROUND / 4);
+                    continue;
+                }
             }
             if waiting.is_empty() {
                 match self.inbox.recv_timeout(ROUND) {
@@ -143,14 +189,29 @@ impl TestCore {
                 }
                 for job in self.inbox.try_iter() {
                     match job {
-                        Job::Message(..) => self.execute(Verdict::Nowhere, job, &mut executor),
                         Job::Request { .. } => waiting.push_back(job),
+                        job => self.execute(Verdict::Nowhere, job, &mut executor, &mut answers),
                     }
                 }
             }
             for (verdict, job) in decided {
-                self.execute(verdict, job, &mut executor);
+                self.execute(verdict, job, &mut executor, &mut answers);
             }
+            let hold = match &mut copies {
+                Some(copies) => executor.step_copies(copies),
+                None => Hold::Free,
+            };
+            self.settle(hold, &mut answers);
+        }
+    }
+
+    /// Lets replies wait, leave, or never leave.
+    fn settle(&self, hold: Hold, answers: &mut Answers) {
+        let is_early = self.flaw == Some(Flaw::RepliesLeaveEarly);
+        match hold {
+            Hold::Void if !is_early => answers.clear(),
+            Hold::Held if !is_early => {}
+            _ => answers.drain(..).for_each(|(to, answer)| _ = to.send(answer)),
         }
     }
 
@@ -168,12 +229,20 @@ impl TestCore {
         verdict
     }
 
-    fn execute(&self, verdict: Verdict, job: Job, executor: &mut Executor<'_, NativeCpu>) {
+    fn execute(
+        &self,
+        verdict: Verdict,
+        job: Job,
+        executor: &mut Executor<'_, NativeCpu>,
+        answers: &mut Answers,
+    ) {
         match job {
             Job::Message(message, reply) => {
-                let mut output = Output::new(1, usize::MAX);
-                executor.serve(&message, Hint::NONE, &mut output);
-                let _ = reply.send(bytes_of(&mut output));
+                _ = reply.send(serve(executor, MessageSource::Link(0), &message));
+            }
+            Job::Copies(message, reply) => reply.send(serve(executor, MessageSource::Copies, &message)),
+            Job::OwnCopies(message, reply) => {
+                _ = reply.send(serve(executor, MessageSource::Copies, &message));
             }
             Job::Request { key, op, answer } => {
                 let serves = matches!(verdict, Verdict::Serve | Verdict::ServeNoted(_));
@@ -182,10 +251,32 @@ impl TestCore {
                 } else {
                     Answer::Elsewhere
                 };
-                let _ = answer.send(said);
+                answers.push((answer, said));
             }
         }
     }
+}
+
+/// Executes what is about copies, which waits for nothing.
+fn take_copies(waiting: &mut VecDeque<Job>, executor: &mut Executor<'_, NativeCpu>) {
+    for _ in 0..waiting.len() {
+        match waiting.pop_front() {
+            Some(Job::Copies(message, reply)) => {
+                reply.send(serve(executor, MessageSource::Copies, &message));
+            }
+            Some(Job::OwnCopies(message, reply)) => {
+                _ = reply.send(serve(executor, MessageSource::Copies, &message));
+            }
+            other => waiting.extend(other),
+        }
+    }
+}
+
+fn serve(executor: &mut Executor<'_, NativeCpu>, source: MessageSource, message: &[u8]) -> Vec<u8> {
+    let mut output = Output::new(1, usize::MAX);
+    executor.set_source(source);
+    executor.serve(message, Hint::NONE, &mut output);
+    bytes_of(&mut output)
 }
 
 /// Executes what comes over links.

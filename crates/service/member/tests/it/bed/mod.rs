@@ -1,5 +1,6 @@
 //! Members, their cores, and clients, in one process.
 
+pub mod copies;
 pub mod core;
 pub mod load;
 pub mod network;
@@ -16,6 +17,10 @@ pub enum Flaw {
     NotedKeysNotSent,
     /// Void items are not deleted.
     DiscardSkipped,
+    /// Replies do not wait for the keepers of copies.
+    RepliesLeaveEarly,
+    /// A copy counts as filled though its keeper has not taken all of it.
+    DrainCountsForNothing,
 }
 
 /// A seed for what clients do; how threads are interleaved, it does not say.

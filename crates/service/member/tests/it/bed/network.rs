@@ -5,7 +5,7 @@ use super::core::Job;
 use drover_member::{Call, CallTarget, ControlHandler, MemberAddress, Network};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,6 +28,9 @@ pub struct TestNetwork {
     pub flaw: Option<Flaw>,
     /// Whether calls between members take a while.
     pub is_slow: AtomicBool,
+    /// Of so many messages about copies one is lost; 0: none is.
+    pub copies_per_loss: AtomicU64,
+    copies_sent: AtomicU64,
 }
 
 impl TestNetwork {
@@ -49,6 +52,13 @@ impl TestNetwork {
 
     pub fn get(&self, host_port: &str) -> Option<Reachable> {
         self.members.lock().expect("no panic").get(host_port).cloned()
+    }
+
+    /// Whether the next message about copies is lost.
+    pub fn loses_copies(&self) -> bool {
+        let every = self.copies_per_loss.load(Ordering::Relaxed);
+        let count = self.copies_sent.fetch_add(1, Ordering::Relaxed);
+        every > 0 && count.is_multiple_of(every)
     }
 
     /// Addresses of all members.
@@ -74,6 +84,14 @@ impl Network for Shared {
             reply: Vec::new(),
         }))
     }
+}
+
+/// A reply of a core with this number, version 0, no flush.
+fn reply_head(number: u64) -> Vec<u8> {
+    [number, 0, 0]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect()
 }
 
 struct TestCall {
@@ -103,16 +121,21 @@ impl Call for TestCall {
                 control.answer(message).ok_or(io::ErrorKind::InvalidData)?
             }
             CallTarget::Core(_) if message[16] == b'z' && self.network.flaw == Some(Flaw::DiscardSkipped) => {
-                // The cursor after the last one, version 0, no flush.
-                [1u64 << 32, 0, 0]
-                    .iter()
-                    .flat_map(|word| word.to_le_bytes())
-                    .collect()
+                // The cursor after the last one.
+                reply_head(1 << 32)
+            }
+            CallTarget::Copies(_)
+                if message[16] == b'q' && self.network.flaw == Some(Flaw::DrainCountsForNothing) =>
+            {
+                reply_head(1)
             }
             CallTarget::Core(index) | CallTarget::Copies(index) => {
                 let (reply, answered) = channel();
                 let core = &self.to.cores[usize::from(index)];
-                let job = Job::Message(message.to_vec(), reply);
+                let job = match self.target {
+                    CallTarget::Copies(_) => Job::OwnCopies(message.to_vec(), reply),
+                    _ => Job::Message(message.to_vec(), reply),
+                };
                 core.send(job).map_err(|_| io::ErrorKind::ConnectionReset)?;
                 let answered = answered.recv_timeout(TIMEOUT);
                 answered.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?

@@ -1,6 +1,7 @@
 //! [`Service`]: members of one service, which come and go.
 
 use super::Flaw;
+use super::copies::CopyLinks;
 use super::core::{Job, TestCore};
 use super::network::{Reachable, Shared, TestNetwork};
 use drover_base::{Cpu, Ns};
@@ -53,6 +54,8 @@ pub struct Service {
     pub is_linked: bool,
     /// Memory for items of one core.
     pub log_bytes: usize,
+    /// Members that have each item.
+    pub replicas: u8,
 }
 
 impl Service {
@@ -66,6 +69,7 @@ impl Service {
             started: 0,
             is_linked: false,
             log_bytes: 8 << 20,
+            replicas: 1,
         }
     }
 
@@ -101,6 +105,7 @@ impl Service {
                 flaw: self.flaw,
                 log_bytes: self.log_bytes,
                 inbox,
+                copies: (self.replicas > 1).then(|| CopyLinks::new(shards.clone(), self.network.clone())),
                 linked: self.is_linked.then(|| (identity.clone(), wanted.clone())),
                 stop: stop.clone(),
             };
@@ -125,7 +130,7 @@ impl Service {
                 ..HandoverTimes::default()
             },
             handovers_max: 64,
-            replicas: 1,
+            replicas: self.replicas,
             shards,
             network,
         };
@@ -248,6 +253,15 @@ impl Service {
                 .filter_map(|name| counts.get(*name).map(|_| self.status(name).shards.served))
                 .sum();
             map.moves().is_empty() && counts.len() == owners.len() && owned == SHARDS
+        });
+    }
+
+    /// Waits until each shard has a complete copy.
+    pub fn copied(&self) {
+        self.until("every shard has a copy", || {
+            let map = self.map();
+            let is_copied = |shard| map.copy(shard).is_some_and(|copy| copy.is_complete);
+            map.moves().is_empty() && map.shards().all(is_copied)
         });
     }
 

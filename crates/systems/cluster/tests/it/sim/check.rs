@@ -6,7 +6,7 @@
 //! 2. No map takes a shard from a registered member without a hand-over, or from one that is gone, if a registered member keeps a complete copy,
 //!    for any other member.
 //! 3. No request is forwarded twice.
-//! 4. When trouble has ended, all moves end, copies are complete, and every key is answered for.
+//! 4. When trouble has ended, all moves end, copies are complete where members may keep some, and every key is answered for.
 
 use super::Counts;
 use super::host::shard_of;

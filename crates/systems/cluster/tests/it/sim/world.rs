@@ -8,7 +8,7 @@ use super::scenario::{CALM, ENDS_AT, HEALED_AT, KEY_COUNT, SETTLED_AT, SHARD_COU
 use super::{Counts, Flaw};
 use drover_base::{Ns, Rng};
 use drover_cluster::{
-    Advert, Agent, AgentOptions, Draft, MemberId, Registry, RegistryRequest, SimulatedClient,
+    Advert, Agent, AgentOptions, Draft, MapMember, MemberId, Registry, RegistryRequest, SimulatedClient,
     SimulatedRegistry, Standing, Transaction,
 };
 use drover_testkit::history::History;
@@ -182,9 +182,10 @@ impl World {
     fn check_settled(&self) -> Result<(), Broken> {
         let view = self.registry.view();
         let map = view.map.expect("a map");
-        let is_alone = map.members().len() < 2;
+        let takes = |it: &&MapMember| it.standing != Standing::Draining;
+        let needs_copies = self.replicas > 1 && map.members().iter().filter(takes).count() > 1;
         let is_copied = |shard| map.copy(shard).is_some_and(|copy| copy.is_complete);
-        let are_copied = self.replicas == 1 || is_alone || map.shards().all(is_copied);
+        let are_copied = !needs_copies || map.shards().all(is_copied);
         if self.unread.is_empty() && map.moves().is_empty() && are_copied {
             return Ok(());
         }
@@ -447,7 +448,8 @@ impl World {
                 let is_stopped = self.slots[member].paused_until > now;
                 if !is_stopped {
                     self.with_host(member, life, |host, now, _| {
-                        host.agent.leave(now, &mut host.registry)
+                        host.agent.leave(now, &mut host.registry);
+                        host.publish();
                     });
                     let at = self.now + Ns(self.rng.below(100_000_000));
                     self.schedule(at, Event::End { member, life, time });
