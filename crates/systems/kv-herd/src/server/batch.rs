@@ -35,7 +35,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         cpu.charge(BATCH.cost, 1);
         self.prefetch_items(cpu, 0);
         self.execute_all(cpu, 0);
-        self.replies.post(cpu, &mut self.counters);
+        self.post_unless_held(cpu);
         self.intakes[0].requests.clear();
         true
     }

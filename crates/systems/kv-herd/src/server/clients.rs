@@ -259,17 +259,17 @@ impl Clients {
         self.count += 1;
     }
 
-    /// Drops a client and its lane; does nothing if there is no client with this id.
-    pub(super) fn remove<P: Provider>(&mut self, ctx: &P::Context, id: u32) {
+    /// Drops a client and its lane; returns the address of its replies, which is still to be destroyed. `None` if there is no
+    /// client with this id.
+    pub(super) fn remove(&mut self, id: u32) -> Option<UdDest> {
         if let Some(index) = self.lanes.iter().position(|lane| lane.client == id) {
             let index = self.cool(index);
             self.lanes.swap_remove(index);
         }
-        if let Some(client) = self.by_id.get_mut(id as usize).and_then(Option::take) {
-            ctx.destroy_ah(&client.dest);
-            self.count -= 1;
-            self.datagram_count -= usize::from(client.params.front_end == FrontEnd::Datagrams);
-        }
+        let client = self.by_id.get_mut(id as usize).and_then(Option::take)?;
+        self.count -= 1;
+        self.datagram_count -= usize::from(client.params.front_end == FrontEnd::Datagrams);
+        Some(client.dest)
     }
 
     /// Makes lane `index` hot, so that it is polled in every sweep; returns its new index.

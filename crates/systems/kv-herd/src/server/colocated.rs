@@ -69,7 +69,8 @@ impl<P: Provider, V: Variant> Actor<P::Cpu> for Colocated<'_, P, V> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let sweeps = if self.co_actor_busy { 1 } else { self.sweeps };
         let own = self.worker.sweep_times(cpu, sweeps);
-        if own == Progress::Busy && self.skip > 0 {
+        // A core that is held does nothing before its co-actor has released it.
+        if own == Progress::Busy && self.skip > 0 && !self.worker.core_is_held() {
             self.skip -= 1;
             return own;
         }

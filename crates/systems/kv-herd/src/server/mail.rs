@@ -51,6 +51,9 @@ pub(super) struct BulkMemory {
 pub(super) enum Event {
     /// The answer to a [`Command::Resync`]. There is none if the worker does not have the client.
     Resynced { client: u32, resynced: Resynced },
+    /// The worker has dropped this client: nobody knows whether operations of it that were executed took effect, and it must never
+    /// get their results. Its channel is to be closed.
+    Void { client: u32, generation: u32 },
     /// The worker has ended for this reason, and will answer no commands.
     GaveUp { worker: usize, reason: String },
 }

@@ -32,6 +32,7 @@ mod counters;
 mod datagram;
 mod execute;
 mod extended;
+mod held;
 mod intake;
 mod mail;
 mod options;

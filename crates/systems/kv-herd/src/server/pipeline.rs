@@ -153,7 +153,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         if let Some(at) = self.pipeline.staged {
             self.execute_only(cpu, at.index());
         }
-        self.replies.post(cpu, &mut self.counters);
+        self.post_unless_held(cpu);
         if let Some(at) = self.pipeline.entered {
             self.prefetch_only(cpu, at.index());
         }

@@ -13,6 +13,7 @@
 //! even if another member serves the key by now. Clients keep the order of their own operations on a key: a refused one is over, and they send
 //! another only after it.
 
+use super::held::HeldReplies;
 use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::layout::{Commit, SlotOp, Status};
@@ -24,20 +25,20 @@ use std::sync::Arc;
 
 /// What the worker of a member asks.
 pub(super) struct Membership {
-    served: Arc<ServedShards>,
-    core: usize,
+    pub(super) served: Arc<ServedShards>,
+    pub(super) core: usize,
+    pub(super) held: HeldReplies,
 }
 
 impl Membership {
     /// Makes the part of the worker with this core, which `waker` wakes.
     pub(super) fn new(served: Arc<ServedShards>, core: usize, waker: Waker) -> Membership {
         served.set_waker(core, Box::new(move || waker.wake()));
-        Membership { served, core }
-    }
-
-    /// Notes that the worker begins a step.
-    pub(super) fn begin_round(&self) {
-        self.served.begin_round(self.core);
+        Membership {
+            served,
+            core,
+            held: HeldReplies::default(),
+        }
     }
 }
 
@@ -58,7 +59,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 
     #[inline(never)]
     fn ask_verdicts(&mut self, cpu: &P::Cpu, at: usize) {
-        let Some(Membership { served, core }) = &self.membership else {
+        let Some(Membership { served, core, .. }) = &self.membership else {
             return;
         };
         let now = cpu.refresh();

@@ -171,6 +171,16 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
                     session.send(peers, &Message::Resynced(resynced));
                 }
             }
+            Event::Void { client, generation } => {
+                let mut all = self.all.iter();
+                if let Some(session) = all.find(|session| session.id == Some((client, generation))) {
+                    tracing::warn!(
+                        client = %peers.name(session.conn),
+                        "a client's updates may be lost: its channel is closed"
+                    );
+                    peers.close(session.conn);
+                }
+            }
             Event::GaveUp { worker, reason } => {
                 self.failure
                     .get_or_insert(format!("worker {worker} gave up: {reason}"));

@@ -55,6 +55,16 @@ pub enum Mistake {
     TrustsRetransmissions,
     /// A member of a service executes requests whose value is in bulk memory without asking whether it serves the key.
     TrustsBulk,
+    /// A member's worker posts replies while its core is held.
+    PostsWhileHeld,
+    /// A member's worker drops the replies that it held.
+    ForgetsHeld,
+    /// A member's worker says what became of a request while the reply to it is held.
+    ResyncsWhileHeld,
+    /// A member's worker posts replies that have become void.
+    PostsVoid,
+    /// A member's worker drops void replies, but not the clients, which learn their results by asking again.
+    KeepsVoidClients,
     /// The caches of workers make this mistake.
     InCache(drover_store::Mistake),
 }

@@ -14,6 +14,7 @@ use super::setup::Setup;
 use super::stats::Counters;
 use super::sweep::{Around, Sweeper};
 use super::variant::{Mistake, Standard, Variant};
+use crate::control::Resync;
 use crate::costs::STEP;
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv::{StartError, WorkerStats};
@@ -217,6 +218,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.stopping
     }
 
+    /// Whether the control thread has sent commands.
+    pub(super) fn has_mail(&self) -> bool {
+        self.mail.has_mail()
+    }
+
     /// Restarts the worker with an empty partition, as after a panic: items are lost, connections stay. No request that
     /// was taken before executes again; in format D neither does any that is in a slot now: their retransmissions,
     /// reads included, are answered `StaleEpoch`. Datagrams not received yet, and untaken requests of format P,
@@ -238,7 +244,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             intake.requests.clear();
         }
         self.pipeline = Pipeline::default();
-        self.replies.discard();
+        self.discard_replies();
         match self.variant.makes(Mistake::ExecutesLeftovers) {
             true => self.clients.unlearn_all(),
             false => self.clients.forget_all(self.variant),
@@ -250,22 +256,20 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes the commands that the control thread has sent.
     #[cold]
     #[inline(never)]
-    fn obey(&mut self, cpu: &P::Cpu) {
+    pub(super) fn obey(&mut self, cpu: &P::Cpu) {
         // No request of a client that is removed may be in the pipeline.
         self.drain_pipeline(cpu);
         while let Some(command) = self.mail.recv() {
             match command {
                 Command::Add(new, reply) => reply.send(self.add(*new)),
                 Command::Remove { client, reply } => {
-                    self.clients.remove::<P>(&self.ctx, client);
-                    self.forget_sender(client);
+                    self.remove(client);
                     reply.send(());
                 }
                 Command::Resync { client, resync } => {
                     self.counters.irregular.resyncs += 1;
-                    if let Some(resynced) = self.clients.resync(client, resync) {
-                        // The control thread may have ended.
-                        let _ = self.events.send(Event::Resynced { client, resynced });
+                    if !self.postpone_resync(client, resync) {
+                        self.resync(client, resync);
                     }
                 }
                 Command::OpenBulk { client, bulk, reply } => {
@@ -314,9 +318,31 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             self.replies.stage_long_payloads(&self.ctx)?;
         }
         let client = Client::new::<P>(&self.ctx, self.index, &new, quota, inline)?;
-        self.clients.remove::<P>(&self.ctx, new.id);
+        self.remove(new.id);
         self.clients.insert(client, new.slots);
         Ok(())
+    }
+
+    /// Drops a client, if the worker has it. Its address is destroyed once no reply to it is held.
+    pub(super) fn remove(&mut self, client: u32) {
+        self.forget_sender(client);
+        if let Some(dest) = self.clients.remove(client)
+            && !self.keep_address(client, dest)
+        {
+            self.ctx.destroy_ah(&dest);
+        }
+    }
+
+    /// Answers a client's question about a request that it gave up.
+    pub(super) fn resync(&mut self, client: u32, resync: Resync) {
+        if let Some(resynced) = self.clients.resync(client, resync) {
+            self.report(Event::Resynced { client, resynced });
+        }
+    }
+
+    /// Sends an event to the control thread, which may have ended.
+    pub(super) fn report(&self, event: Event) {
+        let _ = self.events.send(event);
     }
 
     /// Checks every slot and the receive queue, and works on what it found. Returns whether there was anything, even if
@@ -398,8 +424,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     ) -> Progress {
         cpu.charge(STEP.cost, 1);
         self.clock.set(cpu.now());
-        if let Some(membership) = &self.membership {
-            membership.begin_round();
+        if self.membership.is_some()
+            && let Some(progress) = self.begin_member_round(cpu)
+        {
+            return progress;
         }
         // What is found must be answered in this very step.
         if !self.replies.has_space(cpu, &mut self.counters) {

@@ -3,7 +3,8 @@
 use crate::server::fake::{Reply, World, options};
 use drover_base::Ns;
 use drover_cluster::{
-    Advert, Draft, Map, Member as Registered, NotedKey, Ownership, Published, ServedShards, ShardId, Standing,
+    Advert, CopyStage, Draft, Map, Member as Registered, NotedKey, Ownership, Published, ServedShards,
+    ShardId, Standing,
 };
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::{Mistake, RequestRules, ServeMode, ServerOptions};
@@ -55,6 +56,19 @@ impl Member {
         self.served.publish_all(&self.ownership, &published);
     }
 
+    /// The other member keeps a copy from now on, for which the replies to updates wait.
+    pub fn gate_shard(&mut self) {
+        let mut draft = Draft::after(&self.map);
+        assert!(draft.begin_copy(ShardId(0), 1));
+        self.map = Arc::new(draft.finish().expect("a copy"));
+        self.ownership.learn(&self.map, |_| None);
+        let published = Published {
+            copied: &|_| CopyStage::Gated,
+            ..Published::default()
+        };
+        self.served.publish_all(&self.ownership, &published);
+    }
+
     /// Options of its server.
     pub fn options(&self, options: ServerOptions) -> ServerOptions {
         let requests = RequestRules {
@@ -70,7 +84,7 @@ impl Member {
     }
 }
 
-fn all_modes() -> Vec<ServerOptions> {
+pub fn all_modes() -> Vec<ServerOptions> {
     let mode = |mode| ServerOptions { mode, ..options() };
     vec![
         mode(ServeMode::Batch { batch: 32 }),

@@ -8,6 +8,7 @@ mod bulk;
 mod elsewhere;
 mod exactly_once;
 mod handshake;
+mod held;
 mod order;
 mod reclaim;
 mod sleep;
