@@ -15,6 +15,8 @@ pub enum Trouble {
     CutFromRegistry(usize, Ns),
     /// A member reaches neither clients nor other members for this long.
     CutFromNetwork(usize, Ns),
+    /// What the first member sends for copies that the second keeps is lost, arrives after this long, or twice.
+    CutCopies(usize, usize, Ns),
     /// Nobody reaches the registry for this long.
     Outage(Ns),
     /// An operator drains a member, or has it join again.
@@ -32,9 +34,11 @@ impl Trouble {
             registry_cuts,
             registry_outages,
             network_cuts,
+            copy_cuts,
             planned_changes,
         } = scenario.kinds;
         let member = rng.below(scenario.member_count as u64) as usize;
+        let other = rng.below(scenario.member_count as u64) as usize;
         // From a moment to two leases.
         let ttl = scenario.terms.ttl.0;
         let longest = if rng.chance(0.5) { ttl * 2 } else { ttl / 5 };
@@ -45,6 +49,7 @@ impl Trouble {
             (crashes, Trouble::Crash(member, time)),
             (registry_cuts, Trouble::CutFromRegistry(member, time)),
             (network_cuts, Trouble::CutFromNetwork(member, time)),
+            (copy_cuts, Trouble::CutCopies(member, other, time)),
             (registry_outages, Trouble::Outage(time)),
             (planned_changes, Trouble::DrainOrJoin(member)),
             (planned_changes, Trouble::DrainOrJoin(member)),

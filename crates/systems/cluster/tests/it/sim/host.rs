@@ -346,15 +346,20 @@ impl Host {
     /// Takes the state of keys, if their shards' copies are kept here, and the message is not an old one.
     fn keep(&mut self, message: CopyMessage) -> bool {
         let last = self.numbers.entry(message.from).or_default();
-        let is_old = message.number <= *last && self.flaw != Some(Flaw::TakesOldNumbers);
-        let is_kept = |(shard, tenure): (&ShardId, &Epoch)| match self.flaw {
-            Some(Flaw::TakesOldTenures) => self.kept.contains_key(shard),
-            _ => self.served.kept_copy(*shard) == Some(*tenure),
+        let mut shards = message.shards.iter();
+        let is_kept = shards.all(|(shard, tenure)| self.served.kept_copy(*shard) == Some(*tenure));
+        let is_new = message.number > *last;
+        let is_taken = match self.flaw {
+            Some(Flaw::TakesOldNumbers) => is_kept,
+            Some(Flaw::TakesOldTenures) if !is_kept => {
+                message.shards.keys().all(|it| self.kept.contains_key(it))
+            }
+            _ => is_kept && is_new,
         };
-        if is_old || !message.shards.iter().all(is_kept) {
+        if !is_taken {
             return false;
         }
-        *last = message.number;
+        *last = message.number.max(*last);
         for (key, value) in message.entries {
             let kept = self.kept.entry(shard_of(key)).or_default();
             match value {

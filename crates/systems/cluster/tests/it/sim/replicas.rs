@@ -122,7 +122,7 @@ impl Replicator {
             let keeper = agent.map().members()[usize::from(copy.keeper)].member.id();
             let channel = self.channels.entry(keeper).or_default();
             if flaw == Some(Flaw::CompletesUnfilled) {
-                filled.push((*shard, progress.tenure));
+                progress.cursor = None;
             }
             if let Some(cursor) = progress.cursor {
                 let items = items.get(shard);
@@ -130,8 +130,7 @@ impl Replicator {
                 channel.waiting.extend(found.map(|(key, _)| *key));
                 progress.cursor = found.map(|(key, _)| key + 1);
             } else if !progress.is_gated {
-                let skips = flaw == Some(Flaw::CompletesUndrained);
-                if skips || !channel.has_key_of(*shard) {
+                if !channel.has_key_of(*shard) {
                     (progress.is_gated, has_changed) = (true, true);
                 }
             } else if channel
@@ -139,9 +138,7 @@ impl Replicator {
                 .is_some_and(|since| now.since(since) >= COPY_TIMEOUT)
             {
                 failed.push((*shard, progress.tenure));
-            } else if !copy.is_complete
-                && (flaw == Some(Flaw::CompletesUndrained) || !channel.has_key_of(*shard))
-            {
+            } else if !copy.is_complete && !channel.has_key_of(*shard) {
                 filled.push((*shard, progress.tenure));
             }
         }
@@ -219,7 +216,7 @@ impl Replicator {
         let Some(channel) = self.channels.get_mut(keeper) else {
             return;
         };
-        if !channel.under_way.as_ref().is_some_and(|it| it.0 == number) {
+        if channel.under_way.as_ref().is_none_or(|it| it.0 != number) {
             return;
         }
         // A refused message stays under way until it is repeated: the keeper may know an older map.

@@ -25,6 +25,7 @@ pub struct Kinds {
     pub registry_cuts: bool,
     pub registry_outages: bool,
     pub network_cuts: bool,
+    pub copy_cuts: bool,
     pub planned_changes: bool,
 }
 
@@ -61,7 +62,19 @@ impl Scenario {
             registry_cuts: half(),
             registry_outages: half(),
             network_cuts: half(),
+            copy_cuts: half(),
             planned_changes: half(),
+        };
+        let is_about_copies = flaw.is_some_and(Flaw::is_about_copies);
+        // Such mistakes show when owners change while keepers do not hear of everything.
+        let kinds = match is_about_copies {
+            true => Kinds {
+                crashes: true,
+                copy_cuts: true,
+                planned_changes: true,
+                ..kinds
+            },
+            false => kinds,
         };
         let (is_slow, is_lossy, uneven_clocks) = (half(), half(), half());
         let share = |rng: &mut Rng| if is_lossy { rng.unit() * 0.2 } else { 0.0 };
@@ -81,7 +94,11 @@ impl Scenario {
             _ => OnRegistryLoss::Stop,
         };
         Scenario {
-            member_count: 2 + rng.below(3) as usize,
+            member_count: if is_about_copies {
+                3
+            } else {
+                2 + rng.below(3) as usize
+            },
             client_count: 2 + rng.below(3) as usize,
             kinds,
             faults,

@@ -142,11 +142,6 @@ fn an_incomplete_copy_that_is_promoted_is_found() {
 }
 
 #[test]
-fn a_copy_that_is_complete_before_it_has_arrived_is_found() {
-    is_found_with(2, Flaw::CompletesUndrained, in_history);
-}
-
-#[test]
 fn replies_without_keeper_or_new_map_are_found() {
     is_found_with(2, Flaw::ReleasesUncommitted, in_history);
 }

@@ -50,6 +50,8 @@ struct Slot {
     clock: (u64, Ns),
     paused_until: Ns,
     cut_until: Ns,
+    /// What this other member sends for copies arrives after this time, or never.
+    copies_cut: (usize, Ns),
     /// The next request is interrupted for so long.
     interrupt: Option<Ns>,
     /// A request that was decided about before the process was stopped, and is not executed yet.
@@ -82,6 +84,11 @@ pub struct World {
     unread: Vec<u32>,
 }
 
+/// Share of the messages about copies that are lost, late, or come twice.
+const TROUBLED_COPIES: f64 = 0.3;
+/// How late they come then: the shard may have another owner.
+const LATE_MAX: Ns = Ns::from_ms(400);
+
 /// Index of the member with this name.
 pub fn index_of(name: &str) -> usize {
     name.trim_start_matches('m')
@@ -105,6 +112,7 @@ impl World {
             },
             paused_until: Ns::ZERO,
             cut_until: Ns::ZERO,
+            copies_cut: (0, Ns::ZERO),
             interrupt: None,
             unfinished: None,
         };
@@ -358,20 +366,25 @@ impl World {
     fn send(&mut self, from: Option<usize>, member: usize, message: Message) {
         let is_cut = !self.is_connected(member) || from.is_some_and(|from| !self.is_connected(from));
         if self.slots[member].host.is_some() && !is_cut {
-            let life = self.slots[member].life;
-            if matches!(message, Message::Copy(_)) && self.rng.chance(0.1) {
-                let at = self.now + Ns(self.rng.below(100_000_000));
-                let message = message.clone();
-                self.schedule(
-                    at,
-                    Event::ToMember {
-                        member,
-                        life,
-                        message,
-                    },
-                );
+            let (life, is_copy) = (self.slots[member].life, matches!(message, Message::Copy(_)));
+            let mut at = self.arrival();
+            if is_copy && let Some(late) = self.delay_of_copy(from, member) {
+                match self.rng.below(3) {
+                    0 => return,
+                    1 => at = late,
+                    _ => {
+                        let message = message.clone();
+                        self.schedule(
+                            late,
+                            Event::ToMember {
+                                member,
+                                life,
+                                message,
+                            },
+                        );
+                    }
+                }
             }
-            let at = self.arrival();
             self.schedule(
                 at,
                 Event::ToMember {
@@ -381,6 +394,14 @@ impl World {
                 },
             );
         }
+    }
+
+    /// When a message about copies arrives that is late or comes twice; `None`: it is neither.
+    fn delay_of_copy(&mut self, from: Option<usize>, keeper: usize) -> Option<Ns> {
+        let (owner, cut_until) = self.slots[keeper].copies_cut;
+        let cut_until = if from == Some(owner) { cut_until } else { Ns::ZERO };
+        let is_troubled = cut_until > self.now || self.rng.chance(TROUBLED_COPIES);
+        is_troubled.then(|| cut_until.max(self.now) + Ns(self.rng.below(LATE_MAX.0)))
     }
 
     fn wake(&mut self, client: usize) {
@@ -441,6 +462,7 @@ impl World {
                 }
             }
             Trouble::CutFromNetwork(member, time) => self.slots[member].cut_until = now + time,
+            Trouble::CutCopies(from, to, time) => self.slots[to].copies_cut = (from, now + time),
             Trouble::Outage(time) => self.registry.go_away(now + time),
             Trouble::DrainOrJoin(member) => self.drain_or_join(member),
             Trouble::Leave(member, time) => {
@@ -502,7 +524,7 @@ impl World {
         for member in 0..self.slots.len() {
             let slot = &mut self.slots[member];
             slot.paused_until = slot.paused_until.min(self.now);
-            slot.cut_until = Ns::ZERO;
+            (slot.cut_until, slot.copies_cut.1) = (Ns::ZERO, Ns::ZERO);
             slot.interrupt = None;
             if let Some(host) = &slot.host {
                 self.registry.cut_off(&host.registry, Ns::ZERO);
