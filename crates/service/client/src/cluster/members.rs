@@ -153,7 +153,12 @@ pub(super) struct Members {
     known: Vec<Option<Known>>,
     /// Places of the map's members, by their index there, as far as they are known.
     places: Vec<Option<usize>>,
+    /// Place of each shard's owner, as far as it was asked for: far less memory than the map.
+    owners: Vec<u16>,
 }
+
+/// The place of a shard's owner was not asked for since the map changed.
+const NOT_ASKED: u16 = u16::MAX;
 
 impl Members {
     /// Opens a fabric over which a member of `map` can be reached, if there is one.
@@ -166,6 +171,7 @@ impl Members {
             fabrics: Vec::new(),
             known: Vec::new(),
             places: Vec::new(),
+            owners: vec![NOT_ASKED; map.shard_count()],
         };
         let mut why = "the service has no members now".to_string();
         for listed in map.members() {
@@ -195,15 +201,28 @@ impl Members {
         };
         let places = map.members().iter().map(|listed| place_of(&listed.member.id()));
         self.places = places.collect();
+        self.owners.clear();
+        self.owners.resize(map.shard_count(), NOT_ASKED);
     }
 
     /// Place of the owner of `shard`. `None`: nobody owns it, or the owner cannot be reached from here.
+    #[inline]
     pub(super) fn owner(&mut self, map: &Map, shard: ShardId, now: Ns) -> Option<usize> {
-        let owner = usize::from(map.tenure(shard).owner?);
-        match self.places.get(owner).copied().flatten() {
-            Some(place) => Some(place),
-            None => self.meet(&map.members().get(owner)?.member, owner, now),
+        match self.owners[shard.index()] {
+            NOT_ASKED => self.find_owner(map, shard, now),
+            place => Some(usize::from(place)),
         }
+    }
+
+    #[cold]
+    fn find_owner(&mut self, map: &Map, shard: ShardId, now: Ns) -> Option<usize> {
+        let owner = usize::from(map.tenure(shard).owner?);
+        let place = match self.places.get(owner).copied().flatten() {
+            Some(place) => place,
+            None => self.meet(&map.members().get(owner)?.member, owner, now)?,
+        };
+        self.owners[shard.index()] = place as u16;
+        Some(place)
     }
 
     /// Makes the client of a member.

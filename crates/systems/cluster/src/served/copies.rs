@@ -97,7 +97,7 @@ impl ServedShards {
     }
 
     /// Releases a core, on it, none of whose held replies may ever leave: it has changed items of a shard that is not this member's any
-    /// more. What keeps replies of the core sees that [`voids`](ServedShards::voids) has grown since they were held, and drops them.
+    /// more. A protocol that keeps replies of the core sees that [`voids`](ServedShards::voids) has grown since, and drops them.
     pub fn release_void(&self, core: usize) {
         // Relaxed: read on the same core.
         self.cores[core].voids.fetch_add(1, Ordering::Relaxed);
