@@ -22,6 +22,8 @@ pub(super) struct Copies {
     pub(super) links: MemberLinks,
     /// Replies wait until the core is not held any more.
     has_waiting: bool,
+    /// When these links need the core again, as of this step.
+    progress: Progress,
 }
 
 impl Copies {
@@ -29,6 +31,7 @@ impl Copies {
         Copies {
             links,
             has_waiting: false,
+            progress: Progress::Busy,
         }
     }
 }
@@ -53,10 +56,17 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
         };
         executor.begin_round();
         executor.begin_step();
-        let progress = copies.links.step(&mut IncomingCopies(&mut executor), now);
+        copies.progress = copies.links.step(&mut IncomingCopies(&mut executor), now);
         let hold = executor.step_copies(&mut copies.links);
         self.settle(hold, cpu, partition, now_s)
-            .map(|held| held.and(progress))
+    }
+
+    /// When the links for copies need the core again.
+    pub(super) fn copies_progress(&self) -> Progress {
+        match &self.copies {
+            Some(copies) => copies.progress,
+            None => Progress::Idle { wake_at: Ns::MAX },
+        }
     }
 
     /// Sends what the step has changed. Returns what the core waits for if its replies must wait.
@@ -87,16 +97,16 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
         }
         let is_held = self.core.is_held();
         let copies = self.copies.as_mut()?;
-        let is_busy = copies.links.flush();
+        if copies.links.flush() {
+            copies.progress = Progress::Busy;
+        }
         if !is_held && std::mem::take(&mut copies.has_waiting) {
             self.release_replies();
         }
-        is_held.then(|| match is_busy {
-            true => Progress::Busy,
-            false => Progress::Idle {
-                wake_at: self.core.copies_due(),
-            },
-        })
+        let due = Progress::Idle {
+            wake_at: self.core.copies_due(),
+        };
+        is_held.then(|| self.copies_progress().and(due))
     }
 
     /// Replies that wait must never leave: another member may serve by now what they are about.

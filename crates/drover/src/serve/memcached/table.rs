@@ -244,6 +244,7 @@ impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
         self.sockets.flush();
         if self.links.is_some() {
             progress = progress.and(linked).and(self.end_member_step());
+            progress = progress.and(self.copies_progress());
         }
         if self.leaving == Some(true) && self.sockets.is_empty() {
             self.leaving = Some(false);

@@ -1,6 +1,6 @@
 //! [`Changes`]: what a keeper does not have as it is now, by name.
 
-use crate::handover::{Entries, Entry};
+use crate::handover::{Entries, Entry, ShardSet};
 use drover_cluster::ShardId;
 
 /// Names of keys, as [entries to look up](crate::handover::Name::put) with their hashes, and shards of which all items were deleted. The memory is kept.
@@ -19,6 +19,14 @@ impl Changes {
         self.flushed.is_empty() && self.gated.is_empty() && self.free.is_empty()
     }
 
+    /// Whether there is anything of `shards`.
+    pub(super) fn has_any(&self, shards: &ShardSet) -> bool {
+        self.flushed.iter().any(|shard| shards.has(*shard))
+            || [&self.gated, &self.free]
+                .into_iter()
+                .any(|list| names(list).any(|name| shards.contains(name.name.hash)))
+    }
+
     /// Bytes of names.
     pub(super) fn bytes(&self) -> usize {
         self.gated.len() + self.free.len()
@@ -35,11 +43,6 @@ impl Changes {
         self.flushed.clear();
         self.gated.clear();
         self.free.clear();
-    }
-
-    /// All names.
-    pub(super) fn names(&self) -> impl Iterator<Item = Entry<'_>> {
-        [&self.gated, &self.free].into_iter().flat_map(|list| names(list))
     }
 
     /// Moves what belongs to `shards`, by `shard_of` a name, to `other`.

@@ -7,9 +7,9 @@
 //!    '---- after a pause ------------------'
 //! ```
 
-use super::changes::Changes;
+use super::changes::{Changes, compact};
 use super::message::CopyReply;
-use crate::handover::Entry;
+use crate::handover::{Entry, ShardSet};
 use drover_base::Ns;
 use drover_cluster::ShardId;
 
@@ -38,8 +38,19 @@ pub(super) struct Channel {
     pause: Ns,
     /// Bytes of free names in `pending` from which on they are made unique again.
     pub(super) compact_at: usize,
-    /// All of the shards that are being drained has been taken since that began.
-    pub(super) is_drained: bool,
+    old: Old,
+}
+
+/// What was known when a [drain](Channel::begin_drain) began and has not been taken, or a little more.
+#[derive(Clone, Copy, Default, Debug)]
+struct Old {
+    /// Bytes at the beginning of the lists of pending names,
+    gated: usize,
+    free: usize,
+    /// some of the flushed shards,
+    is_flush: bool,
+    /// and some of the message under way.
+    is_sent: bool,
 }
 
 impl Channel {
@@ -55,7 +66,7 @@ impl Channel {
             resume_at: Ns::ZERO,
             pause: PAUSE_MIN,
             compact_at: 0,
-            is_drained: true,
+            old: Old::default(),
         }
     }
 
@@ -86,6 +97,7 @@ impl Channel {
             self.pending.append(&mut self.refused);
             self.refused_shards.clear();
             self.retry_at = Ns::MAX;
+            self.all_is_old();
         }
         self.under_way.is_none() && now >= self.resume_at && !self.pending.is_empty()
     }
@@ -99,6 +111,44 @@ impl Channel {
         resume_at.min(self.retry_at)
     }
 
+    /// From now on [`is_drained`](Channel::is_drained) asks for what is known now.
+    pub(super) fn begin_drain(&mut self) {
+        self.all_is_old();
+        self.old.is_sent = !self.sent.is_empty();
+    }
+
+    /// All that is pending counts as old: what is was put back among it.
+    fn all_is_old(&mut self) {
+        self.old.gated = self.pending.gated.len();
+        self.old.free = self.pending.free.len();
+        self.old.is_flush = !self.pending.flushed.is_empty();
+    }
+
+    /// Whether everything of `shards` has been taken that was known when the drain began.
+    pub(super) fn is_drained(&self, shards: &ShardSet) -> bool {
+        let Old { gated, free, .. } = self.old;
+        let is_behind = self.old.is_sent || self.old.is_flush || gated > 0 || free > 0;
+        !is_behind && !self.refused.has_any(shards)
+    }
+
+    /// A message has taken the flushed shards and so many bytes of the lists of pending names.
+    pub(super) fn taken_from_pending(&mut self, gated: usize, free: usize) {
+        let Old { is_flush, .. } = self.old;
+        self.old.is_sent |= is_flush || self.old.gated > 0 || self.old.free > 0;
+        self.old.is_flush = false;
+        self.old.gated = self.old.gated.saturating_sub(gated);
+        self.old.free = self.old.free.saturating_sub(free);
+    }
+
+    /// Leaves each free name once; the order is another one then.
+    pub(super) fn compact(&mut self) {
+        compact(&mut self.pending.free);
+        self.compact_at = 2 * self.pending.free.len();
+        if self.old.free > 0 {
+            self.old.free = self.pending.free.len();
+        }
+    }
+
     /// The message with this number, about what is [sent](Channel::sent), is under way.
     pub(super) fn begun(&mut self, number: u64) {
         self.under_way = Some(number);
@@ -108,25 +158,28 @@ impl Channel {
     pub(super) fn put_back(&mut self, now: Ns) {
         self.under_way = None;
         self.pending.append(&mut self.sent);
+        if std::mem::take(&mut self.old.is_sent) {
+            self.all_is_old();
+        }
         self.resume_at = now + self.next_pause();
     }
 
-    /// Takes the end of a message; `None`: it was lost, or never sent. Returns whether it is the message under way.
+    /// Takes the end of a message; `None`: it was lost, or never sent. Does nothing if it is not the message under way.
     pub(super) fn ended(
         &mut self,
         number: u64,
         reply: Option<CopyReply>,
         shard_of: impl Fn(&Entry<'_>) -> ShardId,
         now: Ns,
-    ) -> bool {
+    ) {
         if self.under_way != Some(number) {
-            return false;
+            return;
         }
         let Some(CopyReply::Taken { refused }) = reply else {
-            self.put_back(now);
-            return true;
+            return self.put_back(now);
         };
         self.under_way = None;
+        self.old.is_sent = false;
         if refused.is_empty() {
             self.pause = PAUSE_MIN;
         } else {
@@ -135,7 +188,6 @@ impl Channel {
             self.retry_at = now + self.next_pause();
         }
         self.sent.clear();
-        true
     }
 
     fn next_pause(&mut self) -> Ns {

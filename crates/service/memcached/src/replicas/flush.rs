@@ -6,8 +6,10 @@ use drover_base::{Cpu, KeyHash};
 use drover_cluster::ShardId;
 use drover_store::Sharing;
 
-/// Pieces of a scan of all items: so many that the names of one need little memory.
-const PIECES: u64 = 1 << 12;
+/// Buckets of a piece of a scan, whose names need little memory,
+const PIECE_BUCKETS: u64 = 256;
+/// unless there are more pieces than this.
+const PIECES_MAX: u64 = 1 << 16;
 
 impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// Deletes all items but those that the core keeps for other members; the copies of this core's own follow. Cost: reads the whole index.
@@ -33,9 +35,10 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// Deletes all items whose hash `is_meant`.
     pub(super) fn delete_where(&mut self, is_meant: impl Fn(KeyHash) -> bool) {
         let mut found = Vec::new();
-        for piece in 0..PIECES {
-            let range = piece * (END / PIECES)..(piece + 1) * (END / PIECES);
-            self.scan_names(range, |name, _| {
+        let pieces = self.server.settings.bucket_count.div_ceil(PIECE_BUCKETS);
+        let piece = END >> pieces.clamp(1, PIECES_MAX).ilog2();
+        for start in (0..END).step_by(piece as usize) {
+            self.scan_names(start..start + piece, |name, _| {
                 if is_meant(name.hash) {
                     name.put(&mut found);
                 }

@@ -145,3 +145,69 @@ impl CopyReply {
 pub(crate) fn is_of_copies(message: &[u8]) -> bool {
     matches!(message.get(16), Some(b'c' | b'i' | b'q'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::HEAD_BYTES;
+    use crate::handover::Name;
+
+    fn listed(shard: u16, is_flushed: bool) -> ListedShard {
+        ListedShard {
+            shard: ShardId(shard),
+            tenure: Epoch(7),
+            is_flushed,
+        }
+    }
+
+    #[test]
+    fn a_copy_is_read_as_it_was_written() {
+        let source = CopySource {
+            life: 5,
+            core: 2,
+            core_count: 3,
+        };
+        let shards = [listed(1, false), listed(4000, true)];
+        let mut message = Vec::new();
+        CopyMessage::put_head(source, 9, 1 << 40, &shards, &mut message);
+        let head_bytes = message.len();
+        let (hash, key) = (KeyHash::default(), &b"key"[..]);
+        Name { hash, key }.put(&mut message);
+        assert!(is_of_copies(&message));
+        let read = CopyMessage::of(&message[HEAD_BYTES..]).expect("it is whole");
+        assert_eq!((read.source, read.number, read.version), (source, 9, 1 << 40));
+        assert_eq!((&read.shards[..], read.entries.count()), (&shards[..], 1));
+        for len in HEAD_BYTES..message.len() {
+            // Without entries it is whole.
+            let is_read = CopyMessage::of(&message[HEAD_BYTES..len]).is_some();
+            assert_eq!(is_read, len == head_bytes, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn replies_name_what_was_refused() {
+        let reply = |number: u8, refused: &[u8]| {
+            let mut reply = [0; REPLY_HEAD_BYTES];
+            reply[0] = number;
+            CopyReply::of(&[&reply[..], refused].concat())
+        };
+        let refused = vec![ShardId(258)];
+        assert_eq!(reply(1, &[2, 1]), Some(CopyReply::Taken { refused }));
+        assert_eq!(reply(0, &[]), Some(CopyReply::Late));
+        for malformed in [reply(1, &[2]), reply(0, &[2, 1]), reply(2, &[])] {
+            assert_eq!(malformed, None);
+        }
+        assert_eq!(CopyReply::of(b"SERVER_ERROR internal error\r\n"), None);
+    }
+
+    #[test]
+    fn questions_have_a_set_and_a_number() {
+        let mut set = ShardSet::new(8);
+        set.insert(ShardId(3));
+        for message in [fill_message(&set, 77), drained_message(&set, 77)] {
+            let body = &message[HEAD_BYTES..];
+            assert_eq!(set_of(body), Some((set.clone(), 77)));
+            assert!((0..body.len()).all(|len| set_of(&body[..len]).is_none()));
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! [`Replicator`]: what a core has to send to the keepers of its shards.
 
-use super::changes::{Changes, compact, names, retain};
+use super::changes::{Changes, names, retain};
 use super::channel::Channel;
 use super::message::{CopyReply, CopySource, ListedShard};
 use crate::PeerLinks;
@@ -38,6 +38,14 @@ struct Drain {
     is_begun: bool,
 }
 
+/// Parts of a message in the making; the memory is kept.
+#[derive(Default)]
+pub(super) struct MessageParts {
+    pub(super) listed: Vec<ListedShard>,
+    pub(super) head: Vec<u8>,
+    pub(super) entries: Vec<u8>,
+}
+
 /// Sends what the core changes to the members that keep copies.
 pub(crate) struct Replicator {
     pub(super) shards: Arc<ServedShards>,
@@ -52,14 +60,11 @@ pub(crate) struct Replicator {
     changed: Vec<u8>,
     pub(super) found: Vec<u8>,
     stranded: Vec<u8>,
-    /// Parts of a message in the making.
-    pub(super) listed: Vec<ListedShard>,
-    pub(super) head: Vec<u8>,
-    pub(super) entries: Vec<u8>,
+    pub(super) parts: MessageParts,
     /// The core has been held since then.
     pub(super) held_since: Option<Ns>,
-    /// Shards that hold the core were last looked at.
-    pub(super) looked_at: Ns,
+    /// When to look next at what is held, or has no way to its keeper.
+    pub(super) look_at: Ns,
     /// Replies that wait are void: the core was restarted.
     pub(super) is_void: bool,
     drain: Option<Drain>,
@@ -84,11 +89,9 @@ impl Replicator {
             changed: Vec::new(),
             found: Vec::new(),
             stranded: Vec::new(),
-            listed: Vec::new(),
-            head: Vec::new(),
-            entries: Vec::new(),
+            parts: MessageParts::default(),
             held_since: None,
-            looked_at: Ns::ZERO,
+            look_at: Ns::ZERO,
             is_void: false,
             drain: None,
             given_up: Vec::new(),
@@ -204,12 +207,7 @@ impl Replicator {
         let Some(channel) = self.channels.get_mut(route) else {
             return;
         };
-        let reply = reply.and_then(CopyReply::of);
-        if channel.ended(number, reply, shard_of, now)
-            && let Some(drain) = self.drain.as_ref().filter(|drain| drain.is_begun)
-        {
-            channel.is_drained |= !has_any(channel, &drain.shards);
-        }
+        channel.ended(number, reply.and_then(CopyReply::of), shard_of, now);
     }
 
     /// Whether anything that holds the core has not been taken.
@@ -268,11 +266,16 @@ impl Replicator {
         is_lost
     }
 
+    /// Whether the way to a keeper is not known yet.
+    pub(super) fn has_unsorted(&self) -> bool {
+        !self.stranded.is_empty() || !self.flushed.is_empty()
+    }
+
     /// When the core must be stepped again for what it could not send so far.
     pub(super) fn due_at(&self) -> Ns {
         let due = self.channels.iter().map(Channel::due_at).min().unwrap_or(Ns::MAX);
-        match self.held_since.is_some() || !self.stranded.is_empty() || !self.flushed.is_empty() {
-            true => due.min(self.looked_at + LOOK_EVERY),
+        match self.held_since.is_some() || self.has_unsorted() {
+            true => due.min(self.look_at),
             false => due,
         }
     }
@@ -305,7 +308,8 @@ impl Replicator {
         if self.given_up.iter().any(is_current) {
             return 2;
         }
-        u64::from(drain.is_begun && self.channels.iter().all(|channel| channel.is_drained))
+        let is_drained = |channel: &Channel| channel.is_drained(&drain.shards);
+        u64::from(drain.is_begun && self.channels.iter().all(is_drained))
     }
 
     /// What the last question is about is in the channels now, all of it unless it has no route.
@@ -318,9 +322,7 @@ impl Replicator {
             return;
         }
         drain.is_begun = true;
-        for channel in &mut self.channels {
-            channel.is_drained = !has_any(channel, &drain.shards);
-        }
+        self.channels.iter_mut().for_each(Channel::begin_drain);
     }
 
     /// Bounds the memory of a channel whose keeper is behind: names once, and if that does not help, none.
@@ -335,12 +337,11 @@ impl Replicator {
     #[cold]
     fn bound_channel(&mut self, route: usize) {
         let channel = &mut self.channels[route];
-        let free = &mut channel.pending.free;
-        if free.len() < channel.compact_at {
+        if channel.pending.free.len() < channel.compact_at {
             return;
         }
-        compact(free);
-        channel.compact_at = 2 * free.len();
+        channel.compact();
+        let free = &mut channel.pending.free;
         if free.len() < FREE_BYTES_MAX {
             return;
         }
@@ -371,12 +372,4 @@ impl Replicator {
             channel.put_back(Ns::ZERO);
         }
     }
-}
-
-/// Whether the keeper lacks anything of `shards`.
-fn has_any(channel: &Channel, shards: &ShardSet) -> bool {
-    channel.all().iter().any(|changes| {
-        changes.flushed.iter().any(|shard| shards.has(*shard))
-            || changes.names().any(|name| shards.contains(name.name.hash))
-    })
 }

@@ -3,7 +3,7 @@
 use super::Replicator;
 use super::changes::names;
 use super::message::{CopyMessage, ListedShard};
-use super::replicator::{Judged, LOOK_EVERY};
+use super::replicator::{Judged, LOOK_EVERY, MessageParts};
 use crate::handover::{PAGE_BYTES, put_state};
 use crate::{Executor, PeerLinks};
 use drover_base::{Cpu, Ns};
@@ -60,10 +60,10 @@ impl Replicator {
         let Some(since) = self.held_since else {
             return false;
         };
-        if now < since.max(self.looked_at) + LOOK_EVERY {
+        if now < self.look_at {
             return false;
         }
-        self.looked_at = now;
+        self.look_at = now + LOOK_EVERY;
         let is_lost = self.look_again();
         let waiting = self.held_for().map(|peer| (peer, since));
         self.shards.set_waiting(self.core, waiting);
@@ -78,16 +78,17 @@ impl Replicator {
         cpu: &C,
         now_s: u32,
     ) -> bool {
-        let (shards, listed, entries) = (&self.shards, &mut self.listed, &mut self.entries);
+        let MessageParts { listed, entries, .. } = &mut self.parts;
+        let shards = &self.shards;
         let channel = &mut self.channels[route];
         channel.set_aside(Replicator::shard_of(shards));
         listed.clear();
         entries.clear();
-        let (peer, sent, mut is_lost) = (channel.peer, &mut channel.sent, false);
+        let (peer, mut is_lost, mut taken) = (channel.peer, false, [0; 2]);
         for shard in channel.pending.flushed.drain(..) {
             match Replicator::judge(shards, shard, Some(peer)) {
                 Judged::Send(copy) => {
-                    sent.flushed.push(shard);
+                    channel.sent.flushed.push(shard);
                     list(
                         listed,
                         ListedShard {
@@ -102,11 +103,10 @@ impl Replicator {
             }
         }
         let lists = [
-            (&mut channel.pending.gated, &mut sent.gated),
-            (&mut channel.pending.free, &mut sent.free),
+            (&mut channel.pending.gated, &mut channel.sent.gated),
+            (&mut channel.pending.free, &mut channel.sent.free),
         ];
-        for (pending, sent) in lists {
-            let mut used = 0;
+        for ((pending, sent), used) in lists.into_iter().zip(&mut taken) {
             for name in names(pending) {
                 let shard = shards.shard_of(name.name.hash);
                 match Replicator::judge(shards, shard, Some(peer)) {
@@ -128,10 +128,11 @@ impl Replicator {
                     Judged::Drop => {}
                     Judged::Lost => is_lost = true,
                 }
-                used += name.bytes().len();
+                *used += name.bytes().len();
             }
-            pending.drain(..used);
+            pending.drain(..*used);
         }
+        channel.taken_from_pending(taken[0], taken[1]);
         is_lost
     }
 
@@ -141,20 +142,25 @@ impl Replicator {
         if channel.sent.is_empty() {
             return;
         }
-        self.listed.sort_unstable();
-        self.listed.dedup_by(|next, first| {
+        let MessageParts {
+            listed,
+            head,
+            entries,
+        } = &mut self.parts;
+        listed.sort_unstable();
+        listed.dedup_by(|next, first| {
             let is_same = (next.shard, next.tenure) == (first.shard, first.tenure);
             first.is_flushed |= is_same && next.is_flushed;
             is_same
         });
         self.number += 1;
-        self.head.clear();
-        CopyMessage::put_head(self.source, self.number, version, &self.listed, &mut self.head);
+        head.clear();
+        CopyMessage::put_head(self.source, self.number, version, listed, head);
         let pending = PendingReply {
             connection: route as u64,
             number: self.number,
         };
-        match links.send(route, pending, &[&self.head, &self.entries]) {
+        match links.send(route, pending, &[head, entries]) {
             Ok(()) => channel.begun(self.number),
             Err(_) => channel.put_back(now),
         }
@@ -167,6 +173,9 @@ impl Replicator {
             shards.release_void(core);
         }
         let holds = self.holds();
+        if holds && self.held_since.is_none() || self.has_unsorted() && now >= self.look_at {
+            self.look_at = now + LOOK_EVERY;
+        }
         if holds {
             self.held_since.get_or_insert(now);
         } else if self.held_since.take().is_some() {

@@ -10,6 +10,7 @@ mod members;
 mod model;
 mod no_allocation;
 mod pieces;
+mod replicas;
 mod rings;
 mod transcripts;
 mod watch;
