@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(after_help = "\
 The other members copy the items while the member serves them, so that nothing is lost. It stays a member without shards, and \
-may then be stopped, until `drover cluster undrain`. After a restart drain or undrain it again: what it does depends on how long it was away.")]
+may then be stopped; when it comes back it has none, either, until `drover cluster undrain`.")]
 pub(super) struct DrainArgs {
     /// Name of the member
     #[arg(value_name = "MEMBER")]
@@ -48,6 +48,9 @@ pub(super) fn drain(args: &DrainArgs) -> Result<(), Failure> {
 pub(super) fn undrain(args: &UndrainArgs) -> Result<(), Failure> {
     let mut service = args.service.etcd.open(&args.service.url)?;
     service.change(|_, draft| {
+        if draft.undrain_absent(&args.name) {
+            return Ok(());
+        }
         let members = draft.map().members();
         let is_drained = |name: &str| {
             let mut members = members.iter();

@@ -19,8 +19,8 @@ pub fn plan(draft: &mut Draft, registered: &[Member], replicas: u8) -> Vec<Membe
         let name = member.advert.name();
         let before = listed.iter().find(|it| it.member.advert.name() == name);
         if before.is_none_or(|it| it.member != *member) {
-            // An operator's wish outlives a restart of the member. One for which there is no space has to wait.
-            let is_drained = before.is_some_and(|it| it.standing == Standing::Draining);
+            // An operator's wish outlives the member's life. A member for which there is no space has to wait.
+            let is_drained = draft.map().drained().contains(name);
             let standing = if is_drained {
                 Standing::Draining
             } else {
@@ -222,6 +222,29 @@ mod tests {
             again.members().iter().all(|it| it.standing == Standing::Draining),
             "a restart does not undo it"
         );
+        let (left, _) = next(&again, &restarted[..1]);
+        let left = left.expect("a change");
+        let mut names: Vec<&str> = left.drained().iter().map(|name| &**name).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["b", "c"]);
+        let back = [member("a", 1), member("b", 10), member("c", 11)];
+        let mut draft = Draft::after(&left);
+        assert!(draft.undrain_absent("c") && !draft.undrain_absent("c"));
+        plan(&mut draft, &back, 1);
+        let back = draft.finish().expect("a change");
+        let standing = |name: &str| {
+            let mut members = back.members().iter();
+            members
+                .find(|it| &**it.member.advert.name() == name)
+                .map(|it| it.standing)
+        };
+        assert_eq!(standing("b"), Some(Standing::Draining), "nor does a long absence");
+        assert_eq!(
+            standing("c"),
+            Some(Standing::Joining),
+            "it was undrained meanwhile"
+        );
+        assert!(back.drained().is_empty());
         let restarted = [member("a", 7), member("b", 8), member("c", 9)];
         let (all_restarted, _) = next(&again, &restarted);
         let counts = all_restarted.expect("a change").counts();

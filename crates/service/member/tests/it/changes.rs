@@ -45,9 +45,11 @@ fn changes_lose_nothing(mut service: Service) {
     service.settle(&["b", "c"]);
     check_all(&mut client, &kept);
     service.leave("a");
-    // A restart would not undo the drain; coming back after it has left does.
     service.until("it has left the map", || service.map().members().len() == 2);
     service.join("a", 2);
+    service.until("it is back", || service.map().members().len() == 3);
+    service.settle(&["b", "c"]);
+    service.undrain("a");
     service.settle(&["a", "b", "c"]);
     check_all(&mut client, &kept);
 

@@ -23,6 +23,7 @@ fn changes(flaw: Flaw, seed: u64) -> Result<(), String> {
         service.settle(&["a"]);
         service.leave("b");
         service.until("it is gone", || service.map().members().len() == 1);
+        service.undrain("b");
     }
     load.finish().check(Model::Register)
 }
@@ -96,8 +97,10 @@ fn two_replicas(flaw: Flaw) -> Service {
 fn deaths(flaw: Flaw, seed: u64) -> Result<(), String> {
     let mut service = two_replicas(flaw);
     let load = Load::start(&service.network, 4, 12, seed);
+    load.goes_on(1_000);
     service.crash("b");
     service.settle(&["a"]);
+    load.goes_on(200);
     load.finish().check(Model::Register)
 }
 
@@ -113,6 +116,8 @@ fn death_after_filling(flaw: Flaw, _: u64) -> Result<(), String> {
     let kept = put_all(&mut client, 0..500);
     service.crash("b");
     service.settle(&["a"]);
+    // The next copies never arrive.
+    service.network.copies_per_loss.store(1, Ordering::Relaxed);
     service.join("b", 1);
     service.settle(&["a", "b"]);
     service.copied();

@@ -30,6 +30,7 @@ fn what_a_member_had_goes_on_at_those_that_keep_its_copies() {
     let kept = put_all(&mut client, KEPT);
     let load = Load::start(&service.network, 3, 40, seed);
     for name in ["a", "b", "c", "a"] {
+        load.goes_on(500);
         service.crash(name);
         let others: Vec<&str> = ["a", "b", "c"].into_iter().filter(|it| *it != name).collect();
         service.settle(&others);
@@ -85,8 +86,10 @@ fn a_member_that_leaves_without_being_drained_loses_nothing() {
     service.settle(&["a", "b"]);
     service.copied();
     let load = Load::start(&service.network, 3, 40, seed);
+    load.goes_on(1_000);
     service.leave("a");
     service.settle(&["b"]);
+    load.goes_on(1_000);
     load.finish().check(Model::Register).expect("nothing is lost");
 }
 
@@ -101,11 +104,13 @@ fn lost_messages_about_copies_cost_time_and_nothing_else() {
     service.settle(&["a", "b"]);
     service.copied();
     let load = Load::start(&service.network, 3, 40, seed);
+    load.goes_on(500);
     service.crash("a");
     service.settle(&["b"]);
     service.join("a", 1);
     service.settle(&["a", "b"]);
     service.copied();
+    load.goes_on(500);
     service.crash("b");
     service.settle(&["a"]);
     load.finish().check(Model::Register).expect("nothing is lost");

@@ -2,23 +2,25 @@
 //!
 //! | field | bytes | |
 //! |---|---|---|
-//! | version | `u16` | of this format: 2, or 1 if there are no copies |
+//! | version | `u16` | of this format: 2, or 1 if there are neither copies nor names of drained members |
 //! | epoch | `u64` | 1 to [`Epoch::MAX`] |
 //! | members | count `u16`, then each: [`Advert`](crate::Advert), incarnation `u64`, [`Standing`](super::Standing) `u8` | names differ |
 //! | shards | count `u16`, then each: index of the owner `u16` (65535: none), tenure `u64` | tenures are not after the epoch |
 //! | moves | count `u16`, then each: shard `u16`, index of the next owner `u16`, tenure `u64` | in the order of shards |
 //! | copies | count `u16`, then each: shard `u16`, index of the keeper `u16`, tenure `u64`, whether it is complete `u8` | in the order of shards; only in version 2 |
+//! | drained | count `u16`, then each: name with a length of two bytes | no member has it; only in version 2 |
 //!
-//! Programs that know version 1 alone understand the maps of services without copies.
+//! Programs that know version 1 alone understand the maps of services without the last two.
 
 use super::{Copy, MEMBERS_MAX, MOVES_MAX, Map, MapMember, Move, Tenure};
 use crate::member::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, NAME_BYTES_MAX};
 use crate::{Epoch, SHARD_COUNT, ShardId};
-use drover_control::{DecodeError, Field, Reader, Writer};
+use drover_control::{DecodeError, Field, Reader, ShortText, Writer};
+use std::sync::Arc;
 
 /// Version of the format. A member of an older version refuses the map, and serves what it knew for as long as its lease lasts.
 const VERSION: u16 = 2;
-/// Version of maps without copies.
+/// Version of maps that end with moves.
 const WITHOUT_COPIES: u16 = 1;
 /// In place of an owner, where there is none.
 const NO_OWNER: u16 = u16::MAX;
@@ -27,7 +29,8 @@ const MEMBER_BYTES_MAX: usize = 2 + NAME_BYTES_MAX + 4 + 1 + ADDRESSES_MAX * 2 +
 /// Most bytes of a map: far less than the 1.5 MiB that etcd takes in a request.
 const MAP_BYTES_MAX: usize = 128 << 10;
 const _: () = assert!(
-    18 + MEMBERS_MAX * MEMBER_BYTES_MAX + SHARD_COUNT * (10 + 13) + MOVES_MAX * 12 <= MAP_BYTES_MAX,
+    20 + MEMBERS_MAX * (MEMBER_BYTES_MAX + 2 + NAME_BYTES_MAX) + SHARD_COUNT * (10 + 13) + MOVES_MAX * 12
+        <= MAP_BYTES_MAX,
     "the largest map is within its bounds"
 );
 
@@ -49,12 +52,16 @@ pub enum BadMapBytes {
 impl Map {
     /// The bytes of the map: some 120 KB at the most, 10 for each shard and 13 for each copy.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let has_copies = self.copies.iter().any(Option::is_some);
+        let has_more = self.copies.iter().any(Option::is_some) || !self.drained.is_empty();
         let mut to = Writer::new();
-        to.u16(if has_copies { VERSION } else { WITHOUT_COPIES });
+        to.u16(if has_more { VERSION } else { WITHOUT_COPIES });
         self.encode(&mut to);
-        if has_copies {
+        if has_more {
             self.encode_copies(&mut to);
+            to.u16(self.drained.len() as u16);
+            for name in &self.drained {
+                ShortText::<NAME_BYTES_MAX>::encode(name, &mut to);
+            }
         }
         to.into_parts().0
     }
@@ -72,6 +79,10 @@ impl Map {
         let mut map = Map::decode(&mut from)?;
         if version == VERSION {
             map.decode_copies(&mut from)?;
+            map.drained = list(&mut from, "number of drained members", 0..=MEMBERS_MAX, |from| {
+                let name = ShortText::<NAME_BYTES_MAX>::decode(from, "length of a drained member's name")?;
+                Ok(name.into())
+            })?;
         }
         from.finish()?;
         map.check()?;
@@ -84,6 +95,10 @@ impl Map {
         let names = self.members.iter().map(|listed| listed.member.advert.name());
         let mut names: Vec<_> = names.collect();
         names.sort();
+        let is_listed = |name: &&Arc<str>| names.binary_search(name).is_ok();
+        if let Some(index) = self.drained.iter().position(|name| is_listed(&name)) {
+            return unsound("a drained member that is there", index as u64);
+        }
         if let Some(index) = names.windows(2).position(|pair| pair[0] == pair[1]) {
             return unsound("a name that two members have", index as u64);
         }
@@ -180,11 +195,12 @@ impl Map {
             copies: vec![None; shards.len()],
             shards,
             moves,
+            drained: Vec::new(),
         })
     }
 
     fn decode_copies(&mut self, from: &mut Reader<'_>) -> Result<(), DecodeError> {
-        let copies = list(from, "number of copies", 1..=SHARD_COUNT, |from| {
+        let copies = list(from, "number of copies", 0..=SHARD_COUNT, |from| {
             let shard = ShardId(from.u16()?);
             let (keeper, tenure) = (from.u16()?, Epoch(from.u64()?));
             let is_complete = from.bool("whether a copy is complete")?;

@@ -28,7 +28,7 @@ impl Draft {
         self.changed.then_some(self.map)
     }
 
-    /// Takes members out. A shard of theirs with a complete copy belongs to the keeper of the copy from now on; others become holes.
+    /// Takes members out. Those that are drained stay so when they come back. A shard of theirs with a complete copy belongs to the keeper of the copy from now on; others become holes.
     /// Moves from and to them end, and copies that they keep.
     pub fn remove(&mut self, is_gone: impl Fn(&Member) -> bool) {
         let mut kept = 0;
@@ -43,6 +43,13 @@ impl Draft {
         }
         self.changed = true;
         let moved = |index: u16| after[usize::from(index)];
+        let is_lost = |listed: &&MapMember| is_gone(&listed.member) && listed.standing == Standing::Draining;
+        let drained = self.map.members.iter().filter(is_lost);
+        let drained = drained.map(|listed| listed.member.advert.name().clone());
+        self.map.drained.extend(drained);
+        // So many that stay away for ever are forgotten.
+        let excess = self.map.drained.len().saturating_sub(MEMBERS_MAX);
+        self.map.drained.drain(..excess);
         self.map.members.retain(|listed| !is_gone(&listed.member));
         self.map.moves.retain_mut(|moving| {
             let owner = self.map.shards[moving.shard.index()].owner;
@@ -70,6 +77,7 @@ impl Draft {
         let fits = self.map.members.len() < MEMBERS_MAX;
         if fits {
             self.changed = true;
+            self.map.drained.retain(|name| name != member.advert.name());
             self.map.members.push(MapMember { member, standing });
         }
         fits
@@ -84,6 +92,15 @@ impl Draft {
         self.changed |= found.standing != standing;
         found.standing = standing;
         true
+    }
+
+    /// An operator wants a member that is away to take shards when it comes back. Returns whether it was [drained](Map::drained).
+    pub fn undrain_absent(&mut self, name: &str) -> bool {
+        let before = self.map.drained.len();
+        self.map.drained.retain(|drained| &**drained != name);
+        let was_drained = before != self.map.drained.len();
+        self.changed |= was_drained;
+        was_drained
     }
 
     /// Gives a shard to a member, without its items. Only for shards that nobody serves: see [`Transaction`](crate::Transaction).

@@ -99,6 +99,8 @@ pub struct Map {
     moves: Vec<Move>,
     /// By shard.
     copies: Vec<Option<Copy>>,
+    /// Names of drained members that are not there, the oldest first.
+    drained: Vec<Arc<str>>,
 }
 
 impl Map {
@@ -118,6 +120,7 @@ impl Map {
             shards: vec![hole; shard_count],
             moves: Vec::new(),
             copies: vec![None; shard_count],
+            drained: Vec::new(),
         })
     }
 
@@ -170,6 +173,11 @@ impl Map {
     /// The copy of a shard that another member keeps, if there is one.
     pub fn copy(&self, shard: ShardId) -> Option<Copy> {
         self.copies.get(shard.index()).copied().flatten()
+    }
+
+    /// Names of members that were drained when they left, and are so when they come back, the one that left first before the others.
+    pub fn drained(&self) -> &[Arc<str>] {
+        &self.drained
     }
 
     /// Index of a member.

@@ -1,8 +1,8 @@
 //! The bytes of maps: they come back as they were, and anything else is refused.
 
 use drover_cluster::{
-    ADDRESS_BYTES_MAX, ADDRESSES_MAX, Advert, BadMapBytes, Draft, Epoch, MEMBERS_MAX, MOVES_MAX, Map, Member,
-    NAME_BYTES_MAX, SHARD_COUNT, ShardId, Standing, fuzz_map,
+    ADDRESS_BYTES_MAX, ADDRESSES_MAX, Advert, BadMapBytes, Draft, Epoch, MEMBERS_MAX, MOVES_MAX, Map,
+    MapMember, Member, NAME_BYTES_MAX, SHARD_COUNT, ShardId, Standing, fuzz_map,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -77,6 +77,20 @@ fn largest() -> Map {
     for shard in draft.map().shards() {
         assert_ne!(draft.begin_copy(shard, 3), draft.map().moving(shard).is_some());
     }
+    // As many again were drained before they left.
+    let mut draft = Draft::after(&draft.finish().expect("a change"));
+    let members = draft.map().members().to_vec();
+    for MapMember { member, .. } in &members[4..] {
+        draft.remove(|other| other == member);
+        let name = format!(
+            "{:x>NAME_BYTES_MAX$}",
+            &member.advert.name()[NAME_BYTES_MAX - 2..]
+        );
+        let addresses = member.advert.addresses().to_vec();
+        let advert = Advert::new(&name, u32::MAX, addresses).expect("a sound advert");
+        assert!(draft.add(Member { advert, ..*member }, Standing::Draining));
+    }
+    assert_eq!(draft.map().drained().len(), MEMBERS_MAX - 4);
     draft.finish().expect("a change")
 }
 

@@ -95,6 +95,7 @@ pub fn put_all(client: &mut Client, numbers: Range<u64>) -> BTreeMap<u64, Found>
 /// Clients at work, each in a thread of its own.
 pub struct Load {
     stop: Arc<AtomicBool>,
+    order: Order,
     clients: Vec<JoinHandle<(History, Ns)>>,
 }
 
@@ -114,7 +115,15 @@ impl Load {
             std::thread::spawn(move || worker.run())
         });
         let clients = clients.collect();
-        Load { stop, clients }
+        Load { stop, order, clients }
+    }
+
+    /// Waits until so many operations more have begun or ended.
+    pub fn goes_on(&self, count: u64) {
+        let until = self.order.next() + count;
+        while self.order.0.load(Ordering::SeqCst) < until {
+            std::thread::park_timeout(PAUSE);
+        }
     }
 
     /// Ends it, and returns what the clients have seen. Prints how long the slowest operation took.

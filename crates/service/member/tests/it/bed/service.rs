@@ -212,10 +212,19 @@ impl Service {
 
     /// An operator's wish.
     pub fn drain(&self, name: &str) {
+        self.change(|draft| draft.set_standing(name, Standing::Draining));
+    }
+
+    /// The wish is over, whether the member is there or not.
+    pub fn undrain(&self, name: &str) {
+        self.change(|draft| draft.undrain_absent(name) || draft.set_standing(name, Standing::Joining));
+    }
+
+    fn change(&self, change: impl Fn(&mut Draft) -> bool) {
         let mut registry = self.registry.clone();
         loop {
             let mut draft = Draft::after(&self.map());
-            assert!(draft.set_standing(name, Standing::Draining), "{name}");
+            assert!(change(&mut draft), "no such member");
             let transaction = Transaction {
                 map: Arc::new(draft.finish().expect("a change")),
                 alive: vec![],
