@@ -40,12 +40,18 @@ pub fn drover_path() -> PathBuf {
     target_dir("debug").join("drover")
 }
 
-/// `cargo` with these arguments, at the root of the workspace, in the environment of a shell. `cargo run` describes xtask in
-/// variables that ring's build script reads: if they stayed, ring and all crates above it would be built again whenever a
-/// user changes between `cargo xtask` and cargo itself.
+/// `cargo` with these arguments, at the root of the workspace, in the environment of a shell.
 pub fn cargo(args: &[&str]) -> Command {
-    let mut command = Command::new("cargo");
+    let mut command = as_from_a_shell("cargo");
     command.args(args).current_dir(root());
+    command
+}
+
+/// A program that runs cargo, in the environment of a shell. `cargo run` describes xtask in variables that ring's build script
+/// reads: if they stayed, ring and all crates above it would be built again whenever a user changes between `cargo xtask` and
+/// cargo itself.
+pub fn as_from_a_shell(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if describes_xtask(&name.to_string_lossy()) {
             command.env_remove(name);

@@ -46,11 +46,9 @@ fn wheel() -> Result<PathBuf, String> {
     let wheels = place("wheels");
     let _ = fs::remove_dir_all(&wheels);
     // maturin is a program of the environment, which finds cargo by itself.
-    let mut maturin = Command::new(place("bin/maturin"));
+    let mut maturin = command::as_from_a_shell(place("bin/maturin"));
     maturin
         .current_dir(folder())
-        // maturin tells build scripts other things than cargo does, so in the folder of the other builds all would be built again.
-        .env("CARGO_TARGET_DIR", place("build"))
         .args(["build", "--quiet", "--profile", "dev", "--out"])
         .arg(&wheels);
     command::run(&mut maturin)?;

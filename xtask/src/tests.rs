@@ -73,7 +73,10 @@ pub fn run(steps: &mut Steps) {
 /// of which most are meters that only other profiles run: clippy has checked that they compile.
 fn workspace_tests() -> std::process::Command {
     if has("cargo-nextest") {
-        cargo(&["nextest", "run", "--workspace", "--lib", "--bins", "--tests"])
+        let threads = test_threads().to_string();
+        let mut command = cargo(&["nextest", "run", "--workspace", "--lib", "--bins", "--tests"]);
+        command.args(["--test-threads", &threads]);
+        command
     } else {
         cargo(&[
             "test",
@@ -84,6 +87,13 @@ fn workspace_tests() -> std::process::Command {
             "--no-fail-fast",
         ])
     }
+}
+
+/// Tests at a time: three for every two cores. Some wait, above all for items to expire: nine suites of systems do for 14 s each,
+/// and a core would wait with them.
+fn test_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores + cores / 2
 }
 
 /// Runs the tests that `filter` names, ignored ones, too, in this environment. The selection is that of the workspace's tests, so
