@@ -41,6 +41,8 @@ struct Drain {
 /// Parts of a message in the making; the memory is kept.
 #[derive(Default)]
 pub(super) struct MessageParts {
+    /// Number of the last message.
+    pub(super) number: u64,
     pub(super) listed: Vec<ListedShard>,
     pub(super) head: Vec<u8>,
     pub(super) entries: Vec<u8>,
@@ -51,8 +53,6 @@ pub(crate) struct Replicator {
     pub(super) shards: Arc<ServedShards>,
     pub(super) core: usize,
     pub(super) source: CopySource,
-    /// Number of the last message.
-    pub(super) number: u64,
     /// By their routes.
     pub(super) channels: Vec<Channel>,
     /// Shards that were flushed, and names, that are not in channels yet; found by scans; and without a route to their keeper.
@@ -83,7 +83,6 @@ impl Replicator {
             shards,
             core,
             source,
-            number: 0,
             channels: Vec::new(),
             flushed: Vec::new(),
             changed: Vec::new(),

@@ -146,6 +146,7 @@ impl Replicator {
             listed,
             head,
             entries,
+            number,
         } = &mut self.parts;
         listed.sort_unstable();
         listed.dedup_by(|next, first| {
@@ -153,15 +154,15 @@ impl Replicator {
             first.is_flushed |= is_same && next.is_flushed;
             is_same
         });
-        self.number += 1;
+        *number += 1;
         head.clear();
-        CopyMessage::put_head(self.source, self.number, version, listed, head);
+        CopyMessage::put_head(self.source, *number, version, listed, head);
         let pending = PendingReply {
             connection: route as u64,
-            number: self.number,
+            number: *number,
         };
         match links.send(route, pending, &[head, entries]) {
-            Ok(()) => channel.begun(self.number),
+            Ok(()) => channel.begun(*number),
             Err(_) => channel.put_back(now),
         }
     }
