@@ -318,14 +318,20 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             self.replies.stage_long_payloads(&self.ctx)?;
         }
         let client = Client::new::<P>(&self.ctx, self.index, &new, quota, inline)?;
-        self.remove(new.id);
+        // What the new client sends by was exported before it is added.
+        self.drop_client(new.id);
         self.clients.insert(client, new.slots);
         Ok(())
     }
 
-    /// Drops a client, if the worker has it. Its address is destroyed once no reply to it is held.
+    /// Drops a client, if the worker has it, and what was exported for it.
     pub(super) fn remove(&mut self, client: u32) {
         self.forget_sender(client);
+        self.drop_client(client);
+    }
+
+    /// Drops a client, if the worker has it. Its address is destroyed once no reply to it is held.
+    fn drop_client(&mut self, client: u32) {
         if let Some(dest) = self.clients.remove(client)
             && !self.keep_address(client, dest)
         {
