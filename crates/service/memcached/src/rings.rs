@@ -70,8 +70,7 @@ impl Rings {
                     core: from,
                     requests: asked,
                     replies: answers,
-                    held: None,
-                    staged: None,
+                    waiting: Waiting::Nothing,
                     batch: Vec::new(),
                     taken: 0,
                     served: 0,
@@ -228,16 +227,23 @@ pub struct Inbound {
     serving: Option<(usize, PendingReply)>,
 }
 
+/// Replies that have not left.
+#[derive(Debug)]
+enum Waiting {
+    Nothing,
+    /// One that found the ring full.
+    Held(Vec<u8>),
+    /// In a member with replicas: all of them, until they may leave.
+    Staged(StagedReplies),
+}
+
 /// Incoming requests of another core, and the ring for replies to it.
 #[derive(Debug)]
 struct RingPair {
     core: usize,
     requests: RingConsumer,
     replies: RingProducer,
-    /// A reply that found the ring full.
-    held: Option<Vec<u8>>,
-    /// In a member with replicas: replies until they may leave.
-    staged: Option<StagedReplies>,
+    waiting: Waiting,
     /// Requests taken together for prefetching, as in a session's batch. The buffers are kept.
     batch: Vec<(Vec<u8>, Hint)>,
     /// Number of requests in the batch, and of those already served.
@@ -276,7 +282,7 @@ impl Inbound {
     }
 
     fn serve_peer(&mut self, index: usize, receiver: &mut impl Receiver, reply: &mut Output) -> bool {
-        let mut busy = self.peers[index].send_held();
+        let mut busy = self.peers[index].send_waiting();
         for _ in 0..BATCHES {
             let peer = &mut self.peers[index];
             if peer.is_full() || !peer.gather(receiver) {
@@ -307,22 +313,24 @@ impl Inbound {
     /// From now on replies leave only when they are [released](Inbound::release).
     pub fn stage_replies(&mut self) {
         for peer in &mut self.peers {
-            peer.staged.get_or_insert_default();
+            peer.waiting = Waiting::Staged(StagedReplies::default());
         }
     }
 
     /// Lets the replies leave that have been staged.
     pub fn release(&mut self) {
         for peer in &mut self.peers {
-            peer.send_held();
+            peer.send_waiting();
             peer.replies.publish();
         }
     }
 
     /// The replies that have been staged must never leave. Those that asked are told so.
     pub fn make_void(&mut self) {
-        for staged in self.peers.iter_mut().filter_map(|peer| peer.staged.as_mut()) {
-            staged.make_void();
+        for peer in &mut self.peers {
+            if let Waiting::Staged(staged) = &mut peer.waiting {
+                staged.make_void();
+            }
         }
     }
 
@@ -335,11 +343,11 @@ impl Inbound {
             let message = peer.batch.get(peer.served.wrapping_sub(1));
             let message = message.map_or(&[][..], |(message, _)| split(message).1);
             let reply = gather::failed(message, PANICKED);
-            match &mut peer.staged {
-                Some(staged) => staged.push(&hole_bytes(pending_reply), &reply),
-                None => {
-                    peer.held = Some([&hole_bytes(pending_reply)[..], &reply].concat());
-                    peer.send_held();
+            match &mut peer.waiting {
+                Waiting::Staged(staged) => staged.push(&hole_bytes(pending_reply), &reply),
+                _ => {
+                    peer.waiting = Waiting::Held([&hole_bytes(pending_reply)[..], &reply].concat());
+                    peer.send_waiting();
                     peer.replies.publish();
                 }
             }
@@ -392,12 +400,12 @@ impl RingPair {
     /// Sends `reply` and empties it.
     fn answer(&mut self, pending_reply: PendingReply, reply: &mut Output) {
         let pending_reply = hole_bytes(pending_reply);
-        if let Some(staged) = &mut self.staged {
+        if let Waiting::Staged(staged) = &mut self.waiting {
             return staged.push_output(&pending_reply, reply);
         }
         if let Some(bytes) = reply.only_piece() {
             if self.replies.push(&[&pending_reply, bytes]).is_err() {
-                self.held = Some([&pending_reply, bytes].concat());
+                self.waiting = Waiting::Held([&pending_reply, bytes].concat());
             }
             let len = bytes.len();
             reply.wrote(len);
@@ -414,33 +422,50 @@ impl RingPair {
             let len = message.len() - before;
             reply.wrote(len);
         }
-        self.held = Some(message);
-        self.send_held();
+        self.waiting = Waiting::Held(message);
+        self.send_waiting();
     }
 
     /// Whether replies wait.
     fn owes(&self) -> bool {
-        self.held.is_some() || self.staged.as_ref().is_some_and(|staged| !staged.is_empty())
+        match &self.waiting {
+            Waiting::Nothing => false,
+            Waiting::Held(_) => true,
+            Waiting::Staged(staged) => !staged.is_empty(),
+        }
     }
 
     /// Whether so many wait that no further request is served.
     fn is_full(&self) -> bool {
-        self.held.is_some() || self.staged.as_ref().is_some_and(StagedReplies::is_full)
+        match &self.waiting {
+            Waiting::Nothing => false,
+            Waiting::Held(_) => true,
+            Waiting::Staged(staged) => staged.is_full(),
+        }
     }
 
-    /// Sends the held reply, or those staged. Returns whether there was one and it found space.
-    fn send_held(&mut self) -> bool {
-        if let Some(staged) = &mut self.staged {
-            return staged.send(&mut self.replies);
+    /// Sends replies that wait. Returns whether there were any, and space for them.
+    #[inline]
+    fn send_waiting(&mut self) -> bool {
+        match self.waiting {
+            Waiting::Nothing => false,
+            _ => self.send_those(),
         }
-        let Some(message) = self.held.take() else {
-            return false;
-        };
-        let sent = self.replies.push(&[&message]).is_ok();
-        if !sent {
-            self.held = Some(message);
+    }
+
+    #[cold]
+    fn send_those(&mut self) -> bool {
+        match &mut self.waiting {
+            Waiting::Nothing => false,
+            Waiting::Held(message) => {
+                let sent = self.replies.push(&[message]).is_ok();
+                if sent {
+                    self.waiting = Waiting::Nothing;
+                }
+                sent
+            }
+            Waiting::Staged(staged) => staged.send(&mut self.replies),
         }
-        sent
     }
 }
 
