@@ -9,7 +9,7 @@
 //! ```
 
 use super::member_links::MemberLinks;
-use super::table::{FIRST_S, Incoming, Table};
+use super::table::{Incoming, Table, executor_of};
 use drover_base::{Cpu, Ns, Progress};
 use drover_links::{LinkHandler, LinkReply, Source as LinkSource};
 use drover_memcached::replicas::Hold;
@@ -46,14 +46,13 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
         now_s: u32,
     ) -> Option<Progress> {
         let copies = self.copies.as_mut()?;
-        let mut executor = Executor {
-            partition,
+        let mut executor = executor_of(
+            &mut self.core,
+            &self.server,
+            &mut self.rings.outbound,
             cpu,
-            now_s: now_s.max(FIRST_S),
-            core: &mut self.core,
-            server: &self.server,
-            router: &mut self.rings.outbound,
-        };
+            (partition, now_s),
+        );
         executor.begin_round();
         executor.begin_step();
         copies.progress = copies.links.step(&mut IncomingCopies(&mut executor), now);
@@ -77,14 +76,13 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
         now_s: u32,
     ) -> Option<Progress> {
         let copies = self.copies.as_mut()?;
-        let mut executor = Executor {
-            partition,
+        let mut executor = executor_of(
+            &mut self.core,
+            &self.server,
+            &mut self.rings.outbound,
             cpu,
-            now_s: now_s.max(FIRST_S),
-            core: &mut self.core,
-            server: &self.server,
-            router: &mut self.rings.outbound,
-        };
+            (partition, now_s),
+        );
         let hold = executor.step_copies(&mut copies.links);
         copies.has_waiting = true;
         self.settle(hold, cpu, partition, now_s)
@@ -114,14 +112,13 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
         self.sockets.close_unsent();
         self.rings.inbound.make_void();
         let Some(links) = &mut self.links else { return };
-        let mut executor = Executor {
-            partition,
+        let mut executor = executor_of(
+            &mut self.core,
+            &self.server,
+            &mut self.rings.outbound,
             cpu,
-            now_s: now_s.max(FIRST_S),
-            core: &mut self.core,
-            server: &self.server,
-            router: &mut self.rings.outbound,
-        };
+            (partition, now_s),
+        );
         links.close_unsent(&mut Incoming {
             executor: &mut executor,
             sockets: &mut self.sockets,

@@ -21,7 +21,7 @@ const PUBLISH_EVERY: Ns = Ns::from_ms(10);
 const OWING: Ns = Ns::from_us(100);
 
 /// A negative expiry becomes the server's first second, already over; so for memcached clients no time is before it.
-pub(super) const FIRST_S: u32 = 1;
+const FIRST_S: u32 = 1;
 
 /// The sockets of one core, with memcached sessions.
 pub(super) struct Table<C: Cpu + 'static, S: Sharing + 'static> {
@@ -75,14 +75,13 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
 
     /// In a member: takes what has arrived over links. The messages of other members are served, never sent on.
     fn step_links(&mut self, cpu: &C, partition: &mut Partition<S>, now: Ns, now_s: u32) -> Progress {
-        let mut executor = Executor {
-            partition,
+        let mut executor = executor_of(
+            &mut self.core,
+            &self.server,
+            &mut self.rings.outbound,
             cpu,
-            now_s: now_s.max(FIRST_S),
-            core: &mut self.core,
-            server: &self.server,
-            router: &mut self.rings.outbound,
-        };
+            (partition, now_s),
+        );
         executor.begin_round();
         let Some(links) = &mut self.links else {
             return Progress::Idle { wake_at: Ns::MAX };
@@ -93,6 +92,25 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Table<C, S> {
             sockets: &mut self.sockets,
         };
         links.step(&mut incoming, now)
+    }
+}
+
+/// What executes requests on a core, in the second `now_s`, and sends others on by `router`.
+#[inline]
+pub(super) fn executor_of<'e, C: Cpu, S: Sharing>(
+    core: &'e mut Core,
+    server: &'e Server,
+    router: &'e mut dyn CoreRouter,
+    cpu: &'e C,
+    (partition, now_s): (&'e mut Partition<S>, u32),
+) -> Executor<'e, C, S> {
+    Executor {
+        partition,
+        cpu,
+        now_s: now_s.max(FIRST_S),
+        core,
+        server,
+        router,
     }
 }
 
@@ -200,14 +218,7 @@ impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
                 &mut member_router
             }
         };
-        let mut executor = Executor {
-            partition,
-            cpu,
-            now_s: now_s.max(FIRST_S),
-            core: &mut self.core,
-            server: &self.server,
-            router,
-        };
+        let mut executor = executor_of(&mut self.core, &self.server, router, cpu, (partition, now_s));
         executor.begin_step();
         let mut incoming = Incoming {
             executor: &mut executor,
