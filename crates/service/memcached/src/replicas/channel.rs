@@ -131,10 +131,19 @@ impl Channel {
         !is_behind && !self.refused.has_any(shards)
     }
 
+    /// Pending changes were dropped, or moved between the lists: if any of them were old, all that are left are.
+    pub(super) fn pending_changed(&mut self) {
+        if self.old.is_flush || self.old.gated > 0 || self.old.free > 0 {
+            self.all_is_old();
+        }
+    }
+
     /// A message has taken the flushed shards and so many bytes of the lists of pending names.
     pub(super) fn taken_from_pending(&mut self, gated: usize, free: usize) {
         let Old { is_flush, .. } = self.old;
         self.old.is_sent |= is_flush || self.old.gated > 0 || self.old.free > 0;
+        // What nobody is to have any more is taken from pending and not sent: no reply will end it.
+        self.old.is_sent &= !self.sent.is_empty();
         self.old.is_flush = false;
         self.old.gated = self.old.gated.saturating_sub(gated);
         self.old.free = self.old.free.saturating_sub(free);

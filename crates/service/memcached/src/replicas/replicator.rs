@@ -261,6 +261,7 @@ impl Replicator {
                     }
                 });
             }
+            channel.pending_changed();
         }
         is_lost
     }
@@ -362,6 +363,7 @@ impl Replicator {
             |it: &ListedShard| shards.sent_copy(it.shard).map(|copy| copy.tenure) == Some(it.tenure);
         self.given_up.retain(is_current);
         *free = Vec::new();
+        channel.pending_changed();
     }
 
     /// The core's partition is another one. What was under way counts as lost, and what waits for acknowledgements is void.

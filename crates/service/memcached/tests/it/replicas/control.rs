@@ -210,6 +210,8 @@ impl Control {
                 self.restarted += 1;
                 self.commit(|draft| draft.restart_copy(shard, copy.tenure));
             }
+            // Elsewhere, in its place.
+            Some(_) if self.rng.chance(0.01) => self.commit(|draft| _ = draft.begin_copy(shard, keeper)),
             Some(_) => {}
         }
     }
@@ -232,6 +234,12 @@ impl Control {
                 draft.restart_copy(shard, tenure);
             }
         });
+    }
+
+    /// Whether all copies that there are have everything.
+    pub fn is_complete(&self) -> bool {
+        let mut copies = self.map.shards().filter_map(|shard| self.map.copy(shard));
+        copies.all(|copy| copy.is_complete)
     }
 
     /// A mark that has not come before.

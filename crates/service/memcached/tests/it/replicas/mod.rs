@@ -1,5 +1,6 @@
 //! Copies of shards under load, in one thread and virtual time: messages are lost and come late, keepers learn maps late, copies begin again,
-//! and then an owner is lost while its cores run on. What was acknowledged of a shard with a complete copy must be at its keeper. A seed repeats
+//! and then an owner is lost while its cores run on. What was acknowledged of a shard with a complete copy must be at its keeper, and all copies
+//! are completed once nothing goes wrong any more. A seed repeats
 //! everything (`DROVER_SEED`, and `DROVER_SEEDS` says how many).
 
 mod control;
@@ -73,6 +74,10 @@ impl Cpu for Clock {
 /// Runs a world until an owner is lost and its keepers serve. An error says what was lost.
 fn run(seed: u64, flaw: Option<Flaw>) -> Result<World, String> {
     let mut world = World::new(seed, flaw);
+    for _ in 0..STEPS / 3 {
+        world.step()?;
+    }
+    world.calm()?;
     for _ in 0..STEPS {
         world.step()?;
     }
@@ -81,6 +86,7 @@ fn run(seed: u64, flaw: Option<Flaw>) -> Result<World, String> {
         world.step()?;
     }
     world.settle()?;
+    world.calm()?;
     Ok(world)
 }
 

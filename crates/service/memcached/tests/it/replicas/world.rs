@@ -15,6 +15,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Steps in which all copies are completed, if nothing goes wrong.
+const CALM_STEPS: usize = 20_000;
+
 pub struct World {
     rng: Rng,
     time: Rc<Cell<u64>>,
@@ -130,6 +133,35 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Nothing goes wrong any more, and no client asks: soon all copies are complete, and no core is held.
+    pub fn calm(&mut self) -> Result<(), String> {
+        self.sites
+            .iter_mut()
+            .flatten()
+            .for_each(|site| site.links.is_down = false);
+        for _ in 0..CALM_STEPS {
+            self.time.set(self.time.get() + 10_000);
+            let at = self.any_core();
+            while let Some((from, to)) = self.any_link(|link| !link.under_way.is_empty()) {
+                match self.runs(from) && self.runs(to) {
+                    true => break,
+                    false => self.cut_link(from, to)?,
+                }
+            }
+            self.deliver()?;
+            self.answer()?;
+            if self.runs(at) {
+                self.settle_core(at)?;
+                self.run_thread(at.0);
+            }
+            let is_calm = |site: &Site| !self.runs(site.id) || !site.core.is_held();
+            if self.control.is_complete() && self.sites.iter().flatten().all(is_calm) {
+                return Ok(());
+            }
+        }
+        Err("copies are not completed".to_owned())
     }
 
     /// Clients of a core ask, if it takes requests.
@@ -267,9 +299,13 @@ impl World {
 
     /// A link breaks on which something is under way.
     fn cut(&mut self) -> Result<(), String> {
-        let Some((from, to)) = self.any_link(|link| !link.under_way.is_empty()) else {
-            return Ok(());
-        };
+        match self.any_link(|link| !link.under_way.is_empty()) {
+            Some((from, to)) => self.cut_link(from, to),
+            None => Ok(()),
+        }
+    }
+
+    fn cut_link(&mut self, from: CoreId, to: CoreId) -> Result<(), String> {
         let lost = self.network.borrow_mut().cut(from, to);
         if !self.runs(from) {
             return Ok(());
