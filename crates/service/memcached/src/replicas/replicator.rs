@@ -212,12 +212,11 @@ impl Replicator {
     /// Whether anything that holds the core has not been taken.
     pub(super) fn holds(&self) -> bool {
         let is_gated = |shard: &ShardId| self.shards.sent_copy(*shard).is_some_and(|copy| copy.is_gated);
+        // A shard that is lost holds the core until that has been seen: the replies are void then.
+        let flush_holds = |shard: &ShardId| is_gated(shard) || !self.shards.holds(*shard);
         let channel_holds = |channel: &Channel| {
-            channel.has_gated()
-                || channel
-                    .all()
-                    .iter()
-                    .any(|changes| changes.flushed.iter().any(is_gated))
+            let mut all = channel.all().into_iter();
+            channel.has_gated() || all.any(|changes| changes.flushed.iter().any(flush_holds))
         };
         self.channels.iter().any(channel_holds)
             || self.flushed.iter().any(is_gated)
