@@ -11,7 +11,7 @@ pub(crate) enum HandoverError {
     #[error("it advertises no address for members")]
     NoAddress,
     /// The owner, or a core of this member, cannot be reached or does not answer.
-    #[error("no connection")]
+    #[error("no answer: {0}")]
     Call(#[from] io::Error),
     /// A reply makes no sense.
     #[error("malformed reply from {from}")]
