@@ -6,7 +6,7 @@ use crate::deployed::process::PATIENCE;
 use drover_base::Ns;
 use drover_cluster::{Map, Registry, RegistryEvent, RegistryReply, RegistryRequest, ShardId, View};
 use drover_cluster_etcd::{EtcdOptions, EtcdRegistry};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A reader of the service's map.
@@ -74,6 +74,34 @@ impl Owners {
             && map.shards().all(is_safe)
             && registered.eq(names.iter().cloned())
             && owners == wanted
+    }
+
+    /// What keeps the service from being [settled](Owners::is_settled): who is registered, and the copies that lack something.
+    pub fn summary(&mut self) -> String {
+        let view = self.look();
+        let members: Vec<String> = view
+            .members
+            .iter()
+            .map(|member| member.id().to_string())
+            .collect();
+        let Some(map) = view.map else {
+            return format!("{members:?} without a map");
+        };
+        let name = |index: u16| map.members()[usize::from(index)].member.id().to_string();
+        let mut incomplete: BTreeMap<String, u64> = BTreeMap::new();
+        for shard in map.shards() {
+            let owner = map
+                .owner(shard)
+                .map_or("nobody".to_owned(), |owner| owner.id().to_string());
+            let copy = match map.copy(shard) {
+                Some(copy) if copy.is_complete => continue,
+                Some(copy) => name(copy.keeper),
+                None => "nobody".to_owned(),
+            };
+            *incomplete.entry(format!("{owner}'s at {copy}")).or_default() += 1;
+        }
+        let (epoch, moves) = (map.epoch(), map.moves().len());
+        format!("{members:?}, epoch {epoch}, {moves} moves, incomplete copies: {incomplete:?}")
     }
 
     /// Keys of shards that the member has.

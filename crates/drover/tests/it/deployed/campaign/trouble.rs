@@ -8,7 +8,7 @@ use super::report::Record;
 use super::times::Times;
 use crate::common::drover;
 use crate::deployed::bed::{Bed, CLUSTER};
-use crate::deployed::process::{now, since, until};
+use crate::deployed::process::{PATIENCE, now, pass, since, until};
 use drover_base::Rng;
 use drover_cluster::Map;
 use std::time::Duration;
@@ -164,10 +164,17 @@ impl Campaign {
 
     /// Waits until another member may be lost.
     fn settle(&mut self) -> Duration {
-        let (names, copies) = (self.bed.names(), self.copies);
-        until(SETTLED, || {
-            self.owners.is_settled(&names, copies) && copies.are_shown()
-        })
+        let (names, copies, start) = (self.bed.names(), self.copies, now());
+        while !(self.owners.is_settled(&names, copies) && copies.are_shown()) {
+            if since(start) >= PATIENCE {
+                panic!(
+                    "not within {PATIENCE:?}: {SETTLED}; now {}",
+                    self.owners.summary()
+                );
+            }
+            pass(Duration::from_millis(10));
+        }
+        since(start)
     }
 
     /// Does to a member what loses it, and waits until the others serve all its keys.
