@@ -365,13 +365,13 @@ impl QueuePair<Ibv> for IbvQp {
     }
 
     /// The device acknowledges the error state: it accepts nothing from then on, and what it accepted before is in memory.
-    /// Software RoCE acknowledges before it has finished the packet that it works on, which shows over UC. There a queue
-    /// pair that has only received WRITEs goes through the state RESET, for which it finishes. One that requests or RECVs
-    /// were posted to cannot, because RESET drops them without completions.
+    /// Software RoCE acknowledges before it has finished the packet that it works on. So a queue pair that has only
+    /// received WRITEs goes through the state RESET, for which it finishes. One that requests or RECVs were posted to
+    /// cannot, because RESET drops them without completions.
     fn fence(&mut self) -> Fenced {
         if self.link.state.get() != QpState::Error || !self.is_fenced {
             self.fail();
-            if self.bounds.kind == QpKind::Uc && !self.link.raw.is_used() && self.reset().is_err() {
+            if self.bounds.kind != QpKind::Ud && !self.link.raw.is_used() && self.reset().is_err() {
                 return Fenced::Pending;
             }
             self.is_fenced = true;
