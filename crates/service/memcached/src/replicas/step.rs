@@ -102,11 +102,12 @@ impl Replicator {
                 Judged::Lost => is_lost = true,
             }
         }
+        // Replies about free names wait for no keeper: a copy that is not complete is never promoted.
         let lists = [
-            (&mut channel.pending.gated, &mut channel.sent.gated),
-            (&mut channel.pending.free, &mut channel.sent.free),
+            (&mut channel.pending.gated, &mut channel.sent.gated, true),
+            (&mut channel.pending.free, &mut channel.sent.free, false),
         ];
-        for ((pending, sent), used) in lists.into_iter().zip(&mut taken) {
+        for ((pending, sent, is_gated), used) in lists.into_iter().zip(&mut taken) {
             for name in names(pending) {
                 let shard = shards.shard_of(name.name.hash);
                 match Replicator::judge(shards, shard, Some(peer)) {
@@ -126,7 +127,7 @@ impl Replicator {
                         );
                     }
                     Judged::Drop => {}
-                    Judged::Lost => is_lost = true,
+                    Judged::Lost => is_lost |= is_gated,
                 }
                 *used += name.bytes().len();
             }

@@ -109,6 +109,11 @@ fn what_was_acknowledged_is_at_the_keeper() {
 }
 
 #[test]
+fn a_shard_that_leaves_while_its_copy_is_filled_ends_no_connection() {
+    assert_eq!(World::new(0, None).hand_over_while_filling(), 0);
+}
+
+#[test]
 fn planted_mistakes_are_found() {
     for flaw in [
         Flaw::RepliesAtOnce,

@@ -135,6 +135,40 @@ impl World {
         Ok(())
     }
 
+    /// A shard is handed over while its copy is filled and nothing can be sent to the keeper; clients of its owner's core go on writing. Returns
+    /// how often replies became void.
+    pub fn hand_over_while_filling(&mut self) -> u64 {
+        let shard = self.shard_of(0);
+        let owner = self.owner_of(shard).expect("one of the members");
+        let [next, keeper] = [1, 2].map(|step| ((owner + step) % CORES.len()) as u16);
+        let at = (owner, self.sites[owner][0].hash(0).partition_index(CORES[owner]));
+        self.sites[at.0][at.1].settle();
+        let stored = self.sites[at.0][at.1].execute(0, "set key0 0 0 1\r\na\r\n");
+        assert!(self.sites[at.0][at.1].state(0).is_some(), "{stored:?}");
+        self.control.commit(|draft| _ = draft.begin_copy(shard, keeper));
+        self.control.learn(owner);
+        let site = &mut self.sites[at.0][at.1];
+        site.settle().expect("nothing is gated");
+        self.control.threads[owner].begin_fill();
+        site.links.is_down = true;
+        let set = self.control.threads[owner].set();
+        assert!(set.has(shard), "its copy is filled");
+        site.serve_copies(&fill_message(&set, 0));
+        site.settle().expect("nothing is gated");
+
+        self.control.commit(|draft| _ = draft.begin_move(shard, next));
+        let moving = self.control.map.moving(shard).expect("it has begun");
+        self.control
+            .commit(|draft| draft.complete_move(shard, moving.tenure));
+        self.control.learn(owner);
+        self.time.set(self.time.get() + 100_000_000);
+        let site = &mut self.sites[at.0][at.1];
+        site.links.is_down = false;
+        assert!(!site.links.shards.holds(shard), "it has left");
+        site.settle().expect("nothing is gated");
+        site.void
+    }
+
     /// Nothing goes wrong any more, and no client asks: soon all copies are complete, and no core is held.
     pub fn calm(&mut self) -> Result<(), String> {
         self.sites
