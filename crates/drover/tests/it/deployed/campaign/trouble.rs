@@ -93,9 +93,10 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Starts the service, writes every key, and starts the load.
+    /// Starts the service, whose members have one core or two, writes every key, and starts the load.
     pub fn start(seed: u64, copies: Copies) -> Campaign {
-        let bed = Bed::start("campaign", copies.flags());
+        let threads = ["--threads", if seed.is_multiple_of(2) { "1" } else { "2" }];
+        let bed = Bed::start("campaign", &[copies.flags(), &threads].concat());
         let mut owners = Owners::open();
         let names = bed.names();
         until(SETTLED, || {
