@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, default_value = "shm", value_parser = ["shm", "rdma"])]
     pub fabric: String,
     /// Measure this running server instead of starting one: shm:NAME, unix:/path.sock, rdma://host:port, or a service of
-    /// several members, etcd://host[,host...]/NAME
+    /// several members, etcd://host[,host...]/NAME[?tls-ca=FILE...]
     #[arg(long, visible_alias = "cluster", value_name = "ADDR")]
     pub address: Option<String>,
     #[command(flatten)]

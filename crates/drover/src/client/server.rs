@@ -19,7 +19,8 @@ const USUAL: &str = "shm:drover";
 #[derive(Args)]
 pub struct ServerArgs {
     /// The server: shm:NAME, unix:/path.sock, rdma://host:port, (stats only) tcp://host:port, or a service of several
-    /// members, etcd://host[,host...]/NAME [default: that of the environment variable DROVER_SERVER, or shm:drover]
+    /// members, etcd://host[,host...]/NAME[?tls-ca=FILE...] [default: that of the environment variable DROVER_SERVER, or
+    /// shm:drover]
     #[arg(long, value_name = "ADDR")]
     server: Option<Target>,
     /// Maximum time of each step (reaching the server, asking for its system, setting up, the operation), milliseconds

@@ -16,7 +16,7 @@ pub use addresses::{ADMIN, MEMBER, MEMCACHED};
 pub use advertised::Advertised;
 pub use check::unreachable;
 pub use drover_cluster_etcd::ServiceUrl;
-pub use refusal::refused;
+pub use refusal::{not_opened, refused};
 pub use service::Service;
 pub use status::table;
 
@@ -95,7 +95,7 @@ impl EtcdArgs {
     /// The way to the service of `url`.
     ///
     /// # Errors
-    /// The file of the user cannot be used, or there is no thread.
+    /// The file of the user or one of the URL's cannot be used, or there is no thread.
     pub fn open(&self, url: &ServiceUrl) -> Result<Service, Failure> {
         let user = self.cluster_auth_file.as_deref();
         let user = user

@@ -1,6 +1,6 @@
 //! [`Service`]: the registry of a service, for commands that may wait for its answer.
 
-use super::{ServiceUrl, refused};
+use super::{ServiceUrl, not_opened, refused};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_cluster::{
@@ -28,18 +28,18 @@ impl Service {
     /// A way to the service of `url`, as `user` of etcd. Requests wait `patience` for an answer.
     ///
     /// # Errors
-    /// There is no thread.
+    /// A file of the URL cannot be used, or there is no thread.
     pub fn open(
         url: &ServiceUrl,
         user: Option<&Credentials>,
         patience: Duration,
     ) -> Result<Service, Failure> {
-        let mut options = url.options();
+        let mut options = url.options().map_err(|error| not_opened(url, &error))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         options.user = user
             .map(|user| (text(user.user()), text(user.secret())))
             .or(options.user);
-        let registry = EtcdRegistry::open(options).map_err(|error| Failure::new(exit::OS_ERROR, error))?;
+        let registry = EtcdRegistry::open(options).map_err(|error| not_opened(url, &error))?;
         Ok(Service {
             url: url.clone(),
             registry,
@@ -145,7 +145,7 @@ impl Service {
                 return Ok(reply);
             }
             let failure = self.registry.no_answer();
-            if failure.is_refusal {
+            if failure.is_final() {
                 return Err(refused(&self.url, &failure));
             }
             if self.rest(until) <= PAUSE {

@@ -25,7 +25,7 @@ pub fn findings(args: &OptionalServiceArgs) -> Vec<Finding> {
         Err(failure) => vec![Finding::bad(
             "etcd",
             failure.text,
-            "name a file with user:password, for you alone",
+            "name a file that you can read; one with user:password must be for you alone",
         )],
     }
 }
@@ -37,7 +37,9 @@ fn of_service(mut service: Service) -> Vec<Finding> {
         Err(failure) => {
             let fix = match failure.code {
                 exit::NO_PERMISSION => "name a user of etcd that may read and write the keys of the service",
-                _ => "start etcd, or name the address that it listens at for clients (--listen-client-urls)",
+                _ => {
+                    "start etcd, or correct the URL: where it listens for clients (--listen-client-urls), and its TLS"
+                }
             };
             return vec![Finding::bad("etcd", failure.text, fix)];
         }
@@ -86,6 +88,9 @@ fn latency(service: &mut Service) -> Finding {
 /// How far this machine's time of day is from etcd's. Leases need only clocks that run equally fast, so this is about logs.
 fn clock(service: &Service) -> Finding {
     let what = "time of day";
+    if service.url().has_tls() {
+        return Finding::good(what, "etcd is not asked for its own over TLS");
+    }
     let times = service
         .url()
         .endpoints()

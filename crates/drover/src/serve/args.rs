@@ -65,6 +65,10 @@ between members must be trusted. -Y holds at each member for its own clients. Wi
 it; SIGTERM leaves the service at once, and what was not handed over before (`drover cluster drain`) is lost, unless the \
 service has --replicas 2: then each shard has a copy at another member, which serves it when its owner is gone.
 
+etcd://HOST:PORT[,...]/NAME?tls-ca=FILE reaches etcd over TLS: its certificate must be signed by a CA in FILE, and be for HOST, or for \
+the name that &tls-name=NAME adds. &tls-cert=FILE&tls-key=FILE is the certificate of this end, for an etcd that asks for one. The files \
+are read once, before -u. Every command and client that takes such a URL takes these parameters.
+
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use, \
 70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {

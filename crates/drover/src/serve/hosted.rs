@@ -1,7 +1,7 @@
 //! A system whose workers host memcached's clients at sockets, and which may have a memory file, as `serve` starts it.
 
 use super::announce::{announce, size};
-use super::cluster::{self, EtcdUser, Joining, MemberPort, Membership, Starting};
+use super::cluster::{self, Joining, MemberPort, Membership, Starting};
 use super::memcached::{Items, Memcached, unix_time_s};
 use super::ops::{self, Files, Signals};
 use super::plan::{NoPlan, plan_of};
@@ -12,6 +12,7 @@ use super::{memory_file, ways};
 use crate::admin::{AskDevice, ClusterSnapshot, HostingSnapshot, Snapshot, SocketStats, Source, ask_device};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, HashSeed};
+use drover_cluster_etcd::EtcdOptions;
 use drover_control::ControlListener;
 use drover_kv::{Counter, Hosting, HostingService, HostingSystem, OnCore, Service};
 use drover_mem::NativeCpu;
@@ -30,8 +31,8 @@ pub(super) struct Hosted<'a, S: HostingSystem> {
     sockets: Vec<Listener>,
     /// Where other members reach this one; `None`: it is no member.
     member_port: Option<MemberPort>,
-    /// Who it is to etcd, if a file says so.
-    etcd_user: Option<EtcdUser>,
+    /// How a member reaches etcd.
+    etcd: Option<EtcdOptions>,
     /// The service of the member, once it is known.
     joining: Option<Joining>,
 }
@@ -42,7 +43,7 @@ impl<'a, S: HostingSystem> Prepare<'a> for Hosted<'a, S> {
             settings,
             sockets: ways::open_all(settings, ops::inherited()?)?,
             member_port: cluster::listen(settings)?,
-            etcd_user: cluster::etcd_user(settings)?,
+            etcd: cluster::etcd_options(settings)?,
             joining: None,
             plan: plan_of::<S>(settings).map_err(|why| refusal(settings, why))?,
         })
@@ -61,10 +62,11 @@ impl<S: HostingSystem> Start for Hosted<'_, S> {
     }
 
     fn wait(&mut self, signals: &Signals) -> Result<bool, Failure> {
-        let Some(service) = self.settings.cluster.service.as_ref() else {
+        let service = self.settings.cluster.service.as_ref();
+        let Some((service, etcd)) = service.zip(self.etcd.take()) else {
             return Ok(true);
         };
-        self.joining = cluster::join(self.settings, service, self.etcd_user.take(), signals)?;
+        self.joining = cluster::join(self.settings, service, etcd, signals)?;
         Ok(self.joining.is_some())
     }
 

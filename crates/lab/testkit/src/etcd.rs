@@ -1,9 +1,10 @@
 //! [`Etcd`]: an etcd on loopback, for tests of services of several members.
 
+use crate::certificates::Identity;
 use crate::seeds;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A running etcd. Ends with its data when it is dropped.
@@ -11,12 +12,35 @@ pub struct Etcd {
     folder: PathBuf,
     client_port: u16,
     peer_port: u16,
+    /// `https`, where it has TLS for its clients.
+    scheme: &'static str,
+    /// Arguments about TLS.
+    tls: Vec<PathBuf>,
     child: Option<Child>,
 }
 
 impl Etcd {
     /// Starts one; `None`, with a line that says so, where it is not installed.
     pub fn start() -> Option<Etcd> {
+        Etcd::start_with("http", Vec::new())
+    }
+
+    /// As [`start`](Etcd::start), with TLS for its clients, whose certificates a CA in the file `client_ca` must have signed; `None`: they need no
+    /// certificate.
+    pub fn start_over_tls(server: &Identity, client_ca: Option<&Path>) -> Option<Etcd> {
+        let mut tls: Vec<PathBuf> = vec![
+            "--cert-file".into(),
+            server.chain.clone(),
+            "--key-file".into(),
+            server.key.clone(),
+        ];
+        if let Some(ca) = client_ca {
+            tls.extend(["--client-cert-auth".into(), "--trusted-ca-file".into(), ca.into()]);
+        }
+        Etcd::start_with("https", tls)
+    }
+
+    fn start_with(scheme: &'static str, tls: Vec<PathBuf>) -> Option<Etcd> {
         let version = Command::new("etcd")
             .arg("--version")
             .stdout(Stdio::null())
@@ -37,6 +61,8 @@ impl Etcd {
             folder: std::env::temp_dir().join(format!("drover-etcd-{}", seeds::fresh_seed())),
             client_port: free_port(),
             peer_port: free_port(),
+            scheme,
+            tls,
             child: None,
         };
         etcd.restart();
@@ -54,7 +80,7 @@ impl Etcd {
     /// Starts it again, with the data that it had.
     pub fn restart(&mut self) {
         self.kill();
-        let client = format!("http://127.0.0.1:{}", self.client_port);
+        let client = self.url();
         let peer = format!("http://127.0.0.1:{}", self.peer_port);
         let child = Command::new("etcd")
             .arg("--data-dir")
@@ -73,6 +99,7 @@ impl Etcd {
             ])
             .args(["--initial-cluster", &format!("default={peer}")])
             .args(["--initial-cluster-token", &self.folder.to_string_lossy()])
+            .args(&self.tls)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
@@ -124,7 +151,7 @@ impl Etcd {
 
     /// Address for clients, as a URL.
     pub fn url(&self) -> String {
-        format!("http://{}", self.host_port())
+        format!("{}://{}", self.scheme, self.host_port())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::own_server::OwnServer;
 use crate::{ClientCertificates, TlsAcceptor, TlsError, TlsSession, files, provider};
 use rustls::client::WantsClientCert;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, ConfigBuilder};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
@@ -53,6 +53,17 @@ impl TlsConnector {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_root_certificates(files::roots("--tls-ca", &options.ca)?);
         TlsConnector::with(options, builder)
+    }
+
+    /// A client that accepts no server: how its handshake fails shows whether the server speaks TLS at all.
+    ///
+    /// # Errors
+    /// rustls refuses, which would be a bug.
+    pub fn trusting_nobody() -> Result<TlsConnector, TlsError> {
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_root_certificates(RootCertStore::empty());
+        TlsConnector::with(TlsClientOptions::default(), builder)
     }
 
     /// A client of the server whose sessions `acceptor` makes, in the same process: it trusts that server's certificate,

@@ -35,7 +35,7 @@ pub use acceptor::{ClientCertificates, TlsAcceptor, TlsOptions};
 pub use connector::{TlsClientOptions, TlsConnector};
 pub use counters::TlsCounters;
 pub use files::TlsError;
-pub use reason::reason;
+pub use reason::{reason, shows_tls};
 pub use session::{CHANNEL_BINDING_BYTES, TlsSession};
 
 use rustls::crypto::CryptoProvider;

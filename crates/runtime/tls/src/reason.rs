@@ -1,4 +1,4 @@
-//! [`reason`]: why a session failed, for people.
+//! [`reason`]: why a session failed, for people; [`shows_tls`], for programs.
 
 use rustls::{AlertDescription, CertificateError, Error};
 use std::io;
@@ -13,6 +13,12 @@ pub fn reason(error: &io::Error) -> Option<String> {
         Error::InvalidMessage(_) => "the other end does not speak TLS".into(),
         error => error.to_string(),
     })
+}
+
+/// Whether this error of a method of [`TlsSession`](crate::TlsSession) is one that only a peer that speaks TLS can cause.
+pub fn shows_tls(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
+    error.is_some_and(|error| !matches!(error, Error::InvalidMessage(_)))
 }
 
 fn of_certificate(why: &CertificateError) -> String {

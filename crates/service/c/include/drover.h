@@ -370,8 +370,8 @@ drover_status drover_options_init(struct drover_options *options);
 
 /*
  Connects to the service at `address` (`shm:NAME`, `unix:/path.sock`, `rdma://host:port`, or `etcd://host[,host...]/NAME` for a
- service of several members), and stores a client for this thread. Waits until there is a session with every shard, or until the
- members are known. `options` may be null.
+ service of several members, with `?tls-ca=FILE` behind it over TLS to etcd), and stores a client for this thread. Waits until there is
+ a session with every shard, or until the members are known. `options` may be null.
 
  # Safety
  `address` is a text that ends with a zero byte, so are the texts of `options`, `client` points to memory for a pointer, and

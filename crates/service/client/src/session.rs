@@ -44,7 +44,7 @@ impl Connected {
     /// As [`to`](Connected::to), with the parsed address of a service of several members.
     ///
     /// # Errors
-    /// etcd does not answer, the service has no members yet, or none has an address that this machine can use.
+    /// A file that the URL names cannot be used, etcd does not answer, the service has no members yet, or none has an address that this machine can use.
     pub fn to_service(url: &ServiceUrl, options: &Options) -> Result<Connected, ConnectError> {
         cluster::connect(url, options)
     }

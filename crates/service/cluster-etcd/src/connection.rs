@@ -1,7 +1,7 @@
 //! [`Connection`]: the client, made when it is first needed, and what every answer is checked for.
 
 use crate::keys::Keys;
-use crate::{EtcdOptions, NoAnswer};
+use crate::{EtcdOptions, NoAnswer, NoAnswerKind};
 use drover_cluster::{BadMapBytes, MemberId};
 use drover_control::DecodeError;
 use etcd_client::{Client, ConnectOptions, ResponseHeader};
@@ -36,7 +36,10 @@ impl Failure {
             _ => None,
         };
         NoAnswer {
-            is_refusal: refusal.is_some(),
+            kind: match refusal {
+                Some(_) => NoAnswerKind::User,
+                None => NoAnswerKind::Silent,
+            },
             why: match (refusal, user) {
                 (None, _) => self.to_string(),
                 (Some(message), Some(user)) => format!("the user {user}: {message}"),
@@ -108,6 +111,9 @@ impl Connection {
             .with_keep_alive_while_idle(true);
         if let Some((user, password)) = &self.options.user {
             options = options.with_user(user, password).with_auto_token_refresh(true);
+        }
+        if let Some(tls) = &self.options.tls {
+            options = options.with_tls(tls.options(self.options.timeout));
         }
         let connected = Client::connect(&self.options.endpoints, Some(options)).await?;
         Ok(client.insert(connected).clone())

@@ -30,10 +30,16 @@
 
 mod connection;
 mod keys;
+mod no_answer;
+mod parameters;
+mod probe;
 mod requests;
+mod tls;
 mod url;
 mod watch;
 
+pub use no_answer::{NoAnswer, NoAnswerKind};
+pub use tls::EtcdTls;
 pub use url::{BadServiceUrl, ServiceUrl};
 
 use connection::Connection;
@@ -55,6 +61,8 @@ pub struct EtcdOptions {
     pub endpoints: Vec<String>,
     /// User and password, if etcd wants them.
     pub user: Option<(String, String)>,
+    /// Certificates, for endpoints with `https://`.
+    pub tls: Option<EtcdTls>,
     /// A request without an answer after this time has failed.
     pub timeout: Duration,
 }
@@ -66,6 +74,7 @@ impl EtcdOptions {
             service: service.to_string(),
             endpoints: endpoints.iter().map(|endpoint| endpoint.to_string()).collect(),
             user: None,
+            tls: None,
             timeout: Duration::from_secs(1),
         }
     }
@@ -81,19 +90,17 @@ pub enum OpenError {
         /// The name.
         service: String,
     },
+    /// Certificates or a key cannot be used.
+    #[error("{parameters}: {why}")]
+    Tls {
+        /// The parameters of the URL that are to blame.
+        parameters: String,
+        /// What is wrong.
+        why: String,
+    },
     /// There is no thread to be had.
     #[error("cannot start the thread of the etcd client")]
     Thread(#[source] std::io::Error),
-}
-
-/// etcd has not answered, or refuses to.
-#[derive(Clone, PartialEq, Eq, Debug, Default, thiserror::Error)]
-#[error("etcd {} {why}", if *is_refusal { "refuses" } else { "does not answer:" })]
-pub struct NoAnswer {
-    /// What the client of etcd says of the last failure, or whom etcd refuses, and why.
-    pub why: String,
-    /// Whether etcd refuses this client, so that it is of no use to wait: wrong user or password, or no right to the keys.
-    pub is_refusal: bool,
 }
 
 /// Ticket of requests that are waited for here; no caller has one so high.
@@ -104,6 +111,8 @@ pub struct EtcdRegistry {
     /// `None` only while it is dropped.
     requests: Option<UnboundedSender<(u64, RegistryRequest)>>,
     events: Receiver<RegistryEvent>,
+    /// How etcd is reached.
+    options: EtcdOptions,
     /// Why the last request that failed has failed.
     failure: Arc<Mutex<NoAnswer>>,
     thread: Option<JoinHandle<()>>,
@@ -123,7 +132,7 @@ impl EtcdRegistry {
         let runtime = runtime.map_err(OpenError::Thread)?;
         let (requests, to_do) = unbounded_channel();
         let (report, events) = channel();
-        let connection = Arc::new(Connection::new(options, keys));
+        let connection = Arc::new(Connection::new(options.clone(), keys));
         let failure = Arc::<Mutex<NoAnswer>>::default();
         let failed = failure.clone();
         let body = move || runtime.block_on(serve(connection, to_do, report, failed));
@@ -131,6 +140,7 @@ impl EtcdRegistry {
         Ok(EtcdRegistry {
             requests: Some(requests),
             events,
+            options,
             failure,
             thread: Some(thread.map_err(OpenError::Thread)?),
         })
@@ -145,7 +155,7 @@ impl EtcdRegistry {
     /// in that case. Asks once, and waits for the answer. Events that come meanwhile are dropped, so it is called before members are followed.
     ///
     /// # Errors
-    /// [`NoAnswer`], at the latest after the time that requests have.
+    /// [`NoAnswer`].
     pub fn settings(&mut self, first: Option<ServiceSettings>) -> Result<Option<ServiceSettings>, NoAnswer> {
         self.submit(Ns::ZERO, OWN_TICKET, RegistryRequest::Settings(first));
         loop {
@@ -162,12 +172,18 @@ impl EtcdRegistry {
         }
     }
 
-    /// What is known of the last request that failed.
+    /// Why the last request that failed has failed. Where that may be a matter of TLS, it connects to find out, and waits for that: for callers
+    /// that have nothing else to do.
     pub fn no_answer(&self) -> NoAnswer {
-        self.failure
+        let failure = self
+            .failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+            .clone();
+        match failure.is_final() {
+            true => failure,
+            false => probe::tls_problem(&self.options).unwrap_or(failure),
+        }
     }
 }
 

@@ -1,28 +1,46 @@
 //! [`ServiceUrl`]: which service of several members is meant, and where its etcd is.
 
-use crate::EtcdOptions;
 use crate::keys::is_name;
+use crate::{EtcdOptions, EtcdTls, OpenError, parameters};
+use drover_tls::TlsClientOptions;
 use std::fmt;
 use std::str::FromStr;
 
 /// etcd's port for clients, where none is named.
 const ETCD_PORT: u16 = 2379;
 
-/// `etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...]/NAME`.
+/// What the parameters begin with. A password may have a question mark, too.
+const PARAMETERS: &str = "?tls-";
+
+/// `etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...]/NAME[?tls-ca=FILE[&tls-cert=FILE&tls-key=FILE][&tls-name=NAME]]`. With
+/// `tls-ca` etcd is reached over TLS: its certificate must be signed by a CA in that file, and be for `tls-name` or else the host. Names
+/// of files have no `&` and no `%`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServiceUrl {
     user: Option<(String, String)>,
     /// Members of etcd, as `HOST:PORT`.
     endpoints: Vec<String>,
     service: String,
+    /// Files of certificates and keys; `None`: no TLS.
+    tls: Option<TlsClientOptions>,
 }
 
 /// A text is no [`ServiceUrl`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "expected etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...]/NAME, with a NAME of 1 to 40 letters, digits, '-', '_' or '.'"
-)]
-pub struct BadServiceUrl;
+#[non_exhaustive]
+pub enum BadServiceUrl {
+    /// It names no hosts, or no service.
+    #[error(
+        "expected etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...]/NAME[?tls-ca=FILE...], with a NAME of 1 to 40 letters, digits, '-', \
+         '_' or '.'"
+    )]
+    Form,
+    /// Something is wrong with the parameters behind the question mark.
+    #[error(
+        "{0}: expected ?tls-ca=FILE[&tls-cert=FILE&tls-key=FILE][&tls-name=NAME], without & and % in the names of files"
+    )]
+    Parameters(String),
+}
 
 impl ServiceUrl {
     /// What such addresses begin with.
@@ -38,14 +56,24 @@ impl ServiceUrl {
         &self.endpoints
     }
 
-    /// How etcd is reached. Any of its members will do.
-    pub fn options(&self) -> EtcdOptions {
-        let urls: Vec<String> = self.endpoints.iter().map(|it| format!("http://{it}")).collect();
-        let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-        EtcdOptions {
+    /// Whether etcd is reached over TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// How etcd is reached. Any of its members will do. Reads the files that the URL names.
+    ///
+    /// # Errors
+    /// [`OpenError::Tls`]: a file cannot be used.
+    pub fn options(&self) -> Result<EtcdOptions, OpenError> {
+        let scheme = if self.has_tls() { "https" } else { "http" };
+        let urls = self.endpoints.iter().map(|it| format!("{scheme}://{it}"));
+        Ok(EtcdOptions {
             user: self.user.clone(),
-            ..EtcdOptions::new(&self.service, &urls)
-        }
+            endpoints: urls.collect(),
+            tls: self.tls.as_ref().map(EtcdTls::read).transpose()?,
+            ..EtcdOptions::new(&self.service, &[])
+        })
     }
 }
 
@@ -53,7 +81,11 @@ impl ServiceUrl {
 impl fmt::Display for ServiceUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (endpoints, service) = (self.endpoints.join(","), &self.service);
-        write!(f, "{}{endpoints}/{service}", ServiceUrl::SCHEME)
+        write!(f, "{}{endpoints}/{service}", ServiceUrl::SCHEME)?;
+        match &self.tls {
+            Some(tls) => write!(f, "?{}", parameters::shown(tls)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -67,18 +99,25 @@ impl FromStr for ServiceUrl {
     type Err = BadServiceUrl;
 
     fn from_str(text: &str) -> Result<ServiceUrl, BadServiceUrl> {
-        let rest = text.strip_prefix(ServiceUrl::SCHEME).ok_or(BadServiceUrl)?;
-        let (hosts, service) = rest.rsplit_once('/').ok_or(BadServiceUrl)?;
+        use BadServiceUrl::{Form, Parameters};
+        let rest = text.strip_prefix(ServiceUrl::SCHEME).ok_or(Form)?;
+        let (rest, parameters) = match rest.find(PARAMETERS) {
+            Some(index) => (&rest[..index], Some(&rest[index + 1..])),
+            None => (rest, None),
+        };
+        let (hosts, service) = rest.rsplit_once('/').ok_or(Form)?;
         let (user, hosts) = match hosts.rsplit_once('@') {
-            Some((user, hosts)) => (Some(user.split_once(':').ok_or(BadServiceUrl)?), hosts),
+            Some((user, hosts)) => (Some(user.split_once(':').ok_or(Form)?), hosts),
             None => (None, hosts),
         };
         let endpoints = hosts.split(',').map(endpoint).collect::<Option<Vec<String>>>();
-        let endpoints = endpoints.filter(|_| is_name(service)).ok_or(BadServiceUrl)?;
+        let endpoints = endpoints.filter(|_| is_name(service)).ok_or(Form)?;
+        let tls = parameters.map(parameters::parse).transpose();
         Ok(ServiceUrl {
             user: user.map(|(user, password)| (user.to_owned(), password.to_owned())),
             endpoints,
             service: service.to_owned(),
+            tls: tls.map_err(Parameters)?,
         })
     }
 }
@@ -105,12 +144,18 @@ mod tests {
             ("etcd://[::1]:7/x", "etcd://[::1]:7/x"),
             ("etcd://[::1]/x", "etcd://[::1]:2379/x"),
             ("etcd://me:a:b@c@a/x", "etcd://a:2379/x"),
+            ("etcd://me:why?@a/x", "etcd://a:2379/x"),
+            (
+                "etcd://me:why?@a,b/x?tls-ca=/etc/ca@1.pem&tls-name=etcd",
+                "etcd://a:2379,b:2379/x?tls-ca=/etc/ca@1.pem&tls-name=etcd",
+            ),
         ] {
             let url: ServiceUrl = text.parse().expect(text);
             assert_eq!(format!("{url} {url:?}"), format!("{shown} {shown}"));
+            assert_eq!(shown.parse::<ServiceUrl>().expect(shown).to_string(), shown);
         }
         let url: ServiceUrl = "etcd://me:a:b@c@a,b:7/x".parse().expect("a URL");
-        let options = url.options();
+        let options = url.options().expect("no files");
         assert_eq!(options.user, Some(("me".to_owned(), "a:b@c".to_owned())));
         assert_eq!(options.endpoints, ["http://a:2379", "http://b:7"]);
         assert_eq!(options.service, "x");
@@ -130,8 +175,34 @@ mod tests {
             "http://a/b",
             "etcd://u@a/b",
             "etcd://a/\u{e4}",
+            "etcd://a/b?",
+            "etcd://a/b?ca=c",
         ] {
-            assert_eq!(text.parse::<ServiceUrl>(), Err(BadServiceUrl), "{text}");
+            assert_eq!(text.parse::<ServiceUrl>(), Err(BadServiceUrl::Form), "{text}");
+        }
+        let error = "etcd://a/b?tls-ca=c&x="
+            .parse::<ServiceUrl>()
+            .expect_err("x is unknown");
+        assert_eq!(
+            error.to_string(),
+            "\"x\" is no parameter: expected ?tls-ca=FILE[&tls-cert=FILE&tls-key=FILE][&tls-name=NAME], without & and % in the names of files"
+        );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_named() {
+        let folder = std::env::temp_dir().join(format!("drover-url-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let empty = folder.join("empty.pem");
+        std::fs::write(&empty, "").expect("a file");
+        for (path, why) in [
+            ("/nowhere/ca.pem", "No such file"),
+            (empty.to_str().expect("UTF-8"), "no certificate in it"),
+        ] {
+            let url: ServiceUrl = format!("etcd://a/x?tls-ca={path}").parse().expect("a URL");
+            let error = url.options().err().expect("no certificate").to_string();
+            assert!(error.starts_with(&format!("tls-ca={path}: ")), "{error}");
+            assert!(error.contains(why), "{error}");
         }
     }
 }

@@ -13,7 +13,7 @@ class Client(_codec.Codec):
     child. `noreply` is accepted, and does nothing: the answer is always known.
 
     :param server: the service: `"shm:NAME"`, `"unix:/path.sock"`, `"rdma://host:port"`, or `"etcd://host[,host...]/NAME"` for a
-        service of several members
+        service of several members (`?tls-ca=FILE` behind it: TLS to etcd, see docs/cluster.md)
     :param serde: an object with `serialize(key, value) -> (bytes, flags)` and `deserialize(key, value, flags)`; without one, values
         are bytes (text is encoded, numbers are written in decimal)
     :param connect_timeout: longest time of each step of connecting, seconds

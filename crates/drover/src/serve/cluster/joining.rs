@@ -2,13 +2,13 @@
 
 use super::agreed::Agreed;
 use crate::auth;
-use crate::cluster::{ServiceUrl, refused};
+use crate::cluster::{ServiceUrl, not_opened, refused};
 use crate::exit::{self, Failure};
 use crate::serve::ops::{Signal, Signals};
 use crate::serve::settings::Settings;
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_cluster::{Registry, RegistryEvent, RegistryReply, RegistryRequest, ServiceSettings, View};
-use drover_cluster_etcd::EtcdRegistry;
+use drover_cluster_etcd::{EtcdOptions, EtcdRegistry};
 use drover_mem::NativeCpu;
 use std::time::Duration;
 
@@ -19,9 +19,6 @@ const ASK_EVERY: Ns = Ns::from_s(1);
 /// A lease may end so long after its time: etcd counts in seconds and looks twice a second.
 const LEASE_SLACK: Ns = Ns::from_s(3);
 
-/// Name and password of a user of etcd.
-pub type EtcdUser = (String, String);
-
 /// A service whose settings are known.
 pub struct Joining {
     pub service: ServiceUrl,
@@ -31,16 +28,16 @@ pub struct Joining {
     pub registry: EtcdRegistry,
 }
 
-/// Reads the service's settings, which this member chooses if it is the first, as `etcd_user`, or else as the user in the service's
-/// URL. Waits for an etcd that does not answer. `None`: a signal asked to stop meanwhile.
+/// Reads the service's settings, which this member chooses if it is the first. Waits for an etcd that does not answer. `None`: a signal
+/// asked to stop meanwhile.
 ///
 /// # Errors
-/// What does not heal: etcd refuses the member, another member has its name, it has none, or it wants another lease or
+/// What does not heal: etcd refuses the member, or has no TLS with it, another member has its name, it has none, or it wants another lease or
 /// number of replicas than its service has.
 pub fn join(
     settings: &Settings,
     service: &ServiceUrl,
-    etcd_user: Option<EtcdUser>,
+    etcd: EtcdOptions,
     signals: &Signals,
 ) -> Result<Option<Joining>, Failure> {
     let cluster = &settings.cluster;
@@ -48,9 +45,7 @@ pub fn join(
         Some(name) => name.clone(),
         None => host_name(),
     };
-    let mut options = service.options();
-    options.user = etcd_user.or(options.user);
-    let registry = EtcdRegistry::open(options).map_err(|error| Failure::new(exit::OS_ERROR, error))?;
+    let registry = EtcdRegistry::open(etcd).map_err(|error| not_opened(service, &error))?;
     let mut asking = Asking {
         service,
         signals,
@@ -98,17 +93,22 @@ fn first_settings(settings: &Settings) -> ServiceSettings {
     }
 }
 
-/// The user of `--cluster-auth-file`, which often only root may read.
+/// How a member reaches etcd: as the user of `--cluster-auth-file`, or else as the one in the service's URL. Reads that file and those of
+/// the URL, which often only root may read. `None`: this server is no member.
 ///
 /// # Errors
-/// The file cannot be read or is invalid.
-pub fn etcd_user(settings: &Settings) -> Result<Option<EtcdUser>, Failure> {
-    let path = settings.cluster.etcd_auth_file.as_ref();
-    let user = path
-        .map(|path| auth::of_file("--cluster-auth-file", path))
-        .transpose()?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(user.map(|user| (text(user.user()), text(user.secret()))))
+/// A file cannot be read or is invalid.
+pub fn etcd_options(settings: &Settings) -> Result<Option<EtcdOptions>, Failure> {
+    let Some(service) = settings.cluster.service.as_ref() else {
+        return Ok(None);
+    };
+    let mut options = service.options().map_err(|error| not_opened(service, &error))?;
+    if let Some(path) = settings.cluster.etcd_auth_file.as_ref() {
+        let user = auth::of_file("--cluster-auth-file", path)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        options.user = Some((text(user.user()), text(user.secret())));
+    }
+    Ok(Some(options))
 }
 
 fn host_name() -> String {
@@ -155,7 +155,7 @@ impl Asking<'_> {
     /// Reports, once, that etcd is waited for.
     fn failed(&mut self) -> Result<(), Failure> {
         let failure = self.registry.no_answer();
-        if failure.is_refusal {
+        if failure.is_final() {
             return Err(refused(self.service, &failure));
         }
         if !std::mem::replace(&mut self.is_waiting, true) {

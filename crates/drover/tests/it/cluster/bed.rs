@@ -1,6 +1,7 @@
 //! [`Service`]: an etcd, and members that can be started and stopped.
 
 use crate::common::{Answer, Serving, ask_memcached, drover, folder};
+use drover_testkit::certificates::Authority;
 use drover_testkit::etcd::Etcd;
 use serde_json::Value;
 use std::net::{Ipv4Addr, TcpStream};
@@ -16,21 +17,42 @@ pub struct Service {
     pub etcd: Etcd,
     name: &'static str,
     number: u8,
+    /// Of its URL.
+    parameters: String,
 }
 
 impl Service {
     /// `None`, with a line that says so, where there is no etcd.
     pub fn new(name: &'static str) -> Option<Service> {
+        Some(Service::of(Etcd::start()?, name, String::new()))
+    }
+
+    /// As [`new`](Service::new), with an etcd that speaks TLS and asks for certificates. `ca` signs all.
+    pub fn over_tls(name: &'static str, ca: &Authority) -> Option<Service> {
+        let (server, client) = (ca.issue("etcd", "127.0.0.1"), ca.issue("client", "client.test"));
+        let etcd = Etcd::start_over_tls(&server, Some(&ca.ca()))?;
+        let [ca, chain, key] = [ca.ca(), client.chain, client.key].map(|file| file.display().to_string());
+        let parameters = format!("?tls-ca={ca}&tls-cert={chain}&tls-key={key}");
+        Some(Service::of(etcd, name, parameters))
+    }
+
+    fn of(etcd: Etcd, name: &'static str, parameters: String) -> Service {
         static NUMBERS: AtomicU8 = AtomicU8::new(1);
-        Some(Service {
-            etcd: Etcd::start()?,
+        Service {
+            etcd,
             name,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-        })
+            parameters,
+        }
     }
 
     pub fn url(&self) -> String {
-        format!("etcd://{}/{}", self.etcd.host_port(), self.name)
+        format!(
+            "etcd://{}/{}{}",
+            self.etcd.host_port(),
+            self.name,
+            self.parameters
+        )
     }
 
     /// Address of the nth member. Other processes of tests have others.

@@ -3,6 +3,7 @@
 mod bed;
 mod changes;
 mod commands;
+mod encrypted;
 mod outages;
 mod rights;
 mod starts;

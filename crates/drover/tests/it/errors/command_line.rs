@@ -35,6 +35,14 @@ const LINES: &[(&str, &str)] = &[
     ("serve -o no_such_option", "no_such_option"),
     ("serve -d", "-d"),
     ("serve --cluster nowhere", "--cluster nowhere"),
+    (
+        "serve --cluster etcd://127.0.0.1:1/x?tls-name=etcd --advertise 127.0.0.1",
+        "tls-ca is missing",
+    ),
+    (
+        "serve --cluster etcd://127.0.0.1:1/x?tls-ca=/nowhere/ca.pem --advertise 127.0.0.1",
+        "tls-ca=/nowhere/ca.pem",
+    ),
     ("serve --cluster etcd://127.0.0.1:1/x", "--advertise"),
     ("serve --advertise 127.0.0.1", "--advertise"),
     (
@@ -61,10 +69,18 @@ const LINES: &[(&str, &str)] = &[
         "cluster status --cluster etcd://127.0.0.1:1/x --timeout-ms 300",
         "etcd://127.0.0.1:1/x",
     ),
+    (
+        "cluster status --cluster etcd://127.0.0.1:1/x?tls-ca=/nowhere/ca.pem",
+        "tls-ca=/nowhere/ca.pem",
+    ),
     ("cluster drain --cluster etcd://127.0.0.1:1/x", "MEMBER"),
     ("get", "KEY"),
     ("get k --server nonsense", "nonsense"),
     ("get k --server tcp://127.0.0.1:1", "tcp://127.0.0.1:1"),
+    (
+        "get k --server etcd://127.0.0.1:1/x?tls-ca=/nowhere/ca.pem",
+        "tls-ca=/nowhere/ca.pem",
+    ),
     ("get k --json --raw", "--raw"),
     ("get k --tls-name x", "--tls-ca"),
     ("set k v --if maybe", "--if"),

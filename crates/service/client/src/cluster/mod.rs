@@ -46,7 +46,7 @@ impl MapSource for EtcdRegistry {
 
 /// Connects to the service of `url`.
 pub(crate) fn connect(url: &ServiceUrl, options: &Options) -> Result<Connected, ConnectError> {
-    let registry = EtcdRegistry::open(url.options());
+    let registry = url.options().and_then(EtcdRegistry::open);
     let registry = registry.map_err(|error| ConnectError::Service(error.into()))?;
     let connected = connect_through(Box::new(registry), options);
     connected.map_err(|error| ConnectError::Service(format!("{url}: {error}").into()))

@@ -13,7 +13,11 @@ pub const TTL: Ns = Ns::from_s(1);
 
 /// A registry of the service `service` in `etcd`, once that answers.
 pub fn open_registry(etcd: &Etcd, service: &str) -> EtcdRegistry {
-    let options = EtcdOptions::new(service, &[&etcd.url()]);
+    open_registry_at(EtcdOptions::new(service, &[&etcd.url()]))
+}
+
+/// A registry, once its etcd answers.
+pub fn open_registry_at(options: EtcdOptions) -> EtcdRegistry {
     let mut registry = EtcdRegistry::open(options).expect("a proper name");
     until_answered(&mut registry, RegistryRequest::Look);
     registry

@@ -7,3 +7,4 @@ mod etcd;
 mod faults;
 mod promises;
 mod settings;
+mod tls;
