@@ -26,10 +26,9 @@
 use crate::Executor;
 use crate::dump::Dump;
 use crate::exec::{END, fetch, with_binary_key, with_key};
-use crate::handover::Job;
 use crate::member::{FIRST_RETRY, OnFailure, post};
 use crate::parse::{self, Parsed};
-use crate::replicas::{self, is_of_copies};
+use crate::replicas::is_of_copies;
 use crate::request::{Expiry, Fetch, Request};
 use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
@@ -241,8 +240,12 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             What::FlushAfter { delay_s: 0 } => self.flush(0),
             What::FlushAfter { delay_s } => self.flush(self.now_s.saturating_add(delay_s)),
             What::Dump(body) => Dump::from_bytes(body)?.write(self, output),
-            What::Handover(kind, body) => Job { kind, body }.run(self, output)?,
-            What::Copies(kind, body) => replicas::Job { kind, body }.run(self, output)?,
+            What::Handover(kind, body) => {
+                self.reply_with(output, |this, entries| this.hand_over(kind, body, entries))?
+            }
+            What::Copies(kind, body) => {
+                self.reply_with(output, |this, refused| this.serve_copies(kind, body, refused))?
+            }
         }
         Some(())
     }

@@ -56,7 +56,6 @@ pub(crate) use message::is_of_copies;
 pub use message::{drained_message, fill_message};
 pub use step::Hold;
 
-pub(crate) use execute::Job;
 pub(crate) use keeper::Keeper;
 pub(crate) use replicator::Replicator;
 
