@@ -40,11 +40,12 @@
 //!
 //! Numbers are little-endian. A message has at most [`PAGE_BYTES`](crate::handover::PAGE_BYTES) of entries, or one longer item.
 //!
-//! What a step costs: with a copy, a look-up and a copy of each item that has changed, and two system calls for each keeper's core. Without replicas, one
+//! What a step costs, however many channels there are: with a copy, a look-up and a copy of each item that has changed, and two system calls for each keeper's core. Without replicas, one
 //! comparison.
 
 mod changes;
 mod channel;
+mod channels;
 mod execute;
 mod flush;
 mod keeper;
