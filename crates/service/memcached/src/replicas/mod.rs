@@ -80,7 +80,7 @@ impl Core {
     pub fn with_replicas(mut self, life: u64) -> Core {
         let member = self.member.as_mut().expect("a core of a member");
         member.replicas = Some(Box::new(Replicas {
-            replicator: Replicator::new(member.shards.clone(), member.index, life),
+            replicator: Replicator::new(member.shards.clone(), member.index, life, member.counters.clone()),
             keeper: Keeper::default(),
         }));
         self

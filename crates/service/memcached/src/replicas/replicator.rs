@@ -4,8 +4,8 @@ use super::changes::{Changes, names, retain};
 use super::channel::Channel;
 use super::channels::Channels;
 use super::message::{CopyReply, CopySource, ListedShard};
-use crate::PeerLinks;
 use crate::handover::{Entry, Name, ShardSet};
+use crate::{MemberCounters, PeerLinks};
 use drover_base::Ns;
 use drover_cluster::{SentCopy, ServedShards, ShardId};
 use std::sync::Arc;
@@ -54,6 +54,7 @@ pub(crate) struct Replicator {
     pub(super) shards: Arc<ServedShards>,
     pub(super) core: usize,
     pub(super) source: CopySource,
+    pub(super) counters: Arc<MemberCounters>,
     /// By their routes.
     pub(super) channels: Channels,
     /// Shards that were flushed, and names, that are not in channels yet; found by scans; and without a route to their keeper.
@@ -74,7 +75,12 @@ pub(crate) struct Replicator {
 }
 
 impl Replicator {
-    pub(super) fn new(shards: Arc<ServedShards>, core: usize, life: u64) -> Replicator {
+    pub(super) fn new(
+        shards: Arc<ServedShards>,
+        core: usize,
+        life: u64,
+        counters: Arc<MemberCounters>,
+    ) -> Replicator {
         let source = CopySource {
             life,
             core: core as u16,
@@ -84,6 +90,7 @@ impl Replicator {
             shards,
             core,
             source,
+            counters,
             channels: Channels::default(),
             flushed: Vec::new(),
             changed: Vec::new(),

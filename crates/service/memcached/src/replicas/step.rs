@@ -181,7 +181,8 @@ impl Replicator {
         }
         if holds {
             self.held_since.get_or_insert(now);
-        } else if self.held_since.take().is_some() {
+        } else if let Some(since) = self.held_since.take() {
+            self.counters.held_ns.add(now.since(since).0);
             shards.set_waiting(core, None);
         }
         match (holds, shards.is_held(core)) {
