@@ -11,6 +11,8 @@ pub struct ClusterSnapshot {
     pub status: MemberStatus,
     /// What its cores did about keys of other members.
     pub forwarding: Forwarding,
+    /// Time for which its cores were held until keepers of copies had their changes, of all cores together.
+    pub held: Ns,
 }
 
 /// Requests about keys of other members, since the member started, of all its cores.
@@ -117,6 +119,11 @@ const FAMILIES: &[Family<ClusterSnapshot>] = &[
         "drover_cluster_copy_restarts_total",
         "Copies of the member's shards that were begun again, since the member that keeps them did not follow.",
         |all, out| out.count(&[], all.status.tally.restarted_copies),
+    ),
+    counter(
+        "drover_cluster_held_seconds_total",
+        "Time in which cores waited, with their replies, until other members had the copies of what they had changed, of all cores together.",
+        |all, out| out.add(&[], all.held.to_duration().as_secs_f64()),
     ),
     counter(
         "drover_cluster_failed_handovers_total",

@@ -7,6 +7,7 @@ mod control;
 mod farm;
 pub mod herd;
 mod input;
+mod member;
 mod memcached;
 mod pilaf;
 mod request;
@@ -71,6 +72,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "link",
         run: drover_links::fuzz_link,
+    },
+    Target {
+        name: "member_messages",
+        run: member::messages,
     },
     Target {
         name: "memcached_parse",

@@ -62,7 +62,8 @@ fn told(input: &[u8], piece_bytes: usize, output_limit: usize) -> Vec<u8> {
     told
 }
 
-fn drain(output: &mut Output, told: &mut Vec<u8>) {
+/// Moves what an output has to `told`.
+pub(crate) fn drain(output: &mut Output, told: &mut Vec<u8>) {
     while output.ready_bytes() > 0 {
         let mut slices = [IoSlice::new(&[]); 8];
         let count = output.slices(&mut slices);
@@ -84,36 +85,11 @@ struct Bed {
 
 impl Bed {
     fn new() -> Bed {
-        let options = PartitionOptions {
-            log_bytes: 1 << 16,
-            bucket_count: 16,
-            value_bytes_max: 1 << 12,
-            pages: PageWish::Small,
-            ..PartitionOptions::default()
-        };
-        let settings = Settings {
-            bucket_count: 16,
-            items: ItemSettings {
-                item_bytes_max: 1 << 12,
-                ..ItemSettings::default()
-            },
-            commands: AllowedCommands {
-                shutdown: true,
-                ..AllowedCommands::default()
-            },
-            ..Settings::default()
-        };
         Bed {
-            partition: Partition::new(&options).expect("memory for a partition"),
+            partition: partition(),
             cpu: NativeCpu::new(1),
             core: Core::default(),
-            server: Server::new(
-                HashSeed::new(1, 2).hasher(),
-                1_700_000_000,
-                1,
-                settings,
-                Box::new(NoHooks),
-            ),
+            server: server(),
         }
     }
 
@@ -127,4 +103,34 @@ impl Bed {
             router: single_core,
         }
     }
+}
+
+/// A partition whose memory fills up soon.
+pub(crate) fn partition() -> Partition {
+    let options = PartitionOptions {
+        log_bytes: 1 << 16,
+        bucket_count: 16,
+        value_bytes_max: 1 << 12,
+        pages: PageWish::Small,
+        ..PartitionOptions::default()
+    };
+    Partition::new(&options).expect("memory for a partition")
+}
+
+/// A server of one core with such a partition.
+pub(crate) fn server() -> Server {
+    let settings = Settings {
+        bucket_count: 16,
+        items: ItemSettings {
+            item_bytes_max: 1 << 12,
+            ..ItemSettings::default()
+        },
+        commands: AllowedCommands {
+            shutdown: true,
+            ..AllowedCommands::default()
+        },
+        ..Settings::default()
+    };
+    let hasher = HashSeed::new(1, 2).hasher();
+    Server::new(hasher, 1_700_000_000, 1, settings, Box::new(NoHooks))
 }

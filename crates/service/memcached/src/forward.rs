@@ -26,14 +26,13 @@
 use crate::Executor;
 use crate::dump::Dump;
 use crate::exec::{END, fetch, with_binary_key, with_key};
-use crate::handover::Job;
 use crate::member::{FIRST_RETRY, OnFailure, post};
 use crate::parse::{self, Parsed};
-use crate::replicas::{self, is_of_copies};
+use crate::replicas::is_of_copies;
 use crate::request::{Expiry, Fetch, Request};
 use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
-use drover_store::{Hint, Key, Sharing};
+use drover_store::{Hint, KEY_BYTES_MAX, Key, Sharing};
 
 /// Bytes of the head, before the body.
 pub(crate) const HEAD_BYTES: usize = 21;
@@ -136,17 +135,19 @@ impl<'m> Message<'m> {
             }
             b'v' => {
                 let (fetch, key) = fetch_of(body)?;
-                What::Fetch(fetch, key)
+                What::Fetch(fetch, key_of(key)?)
             }
             b'g' => {
                 let (fetch, key) = fetch_of(body)?;
-                What::FetchAlone(fetch, key)
+                What::FetchAlone(fetch, key_of(key)?)
             }
             b'm' => What::Fetches(body),
             b'x' => {
                 let (drop_old, key) = body.split_first()?;
-                let drop_old = *drop_old != 0;
-                What::TooLarge { drop_old, key }
+                What::TooLarge {
+                    drop_old: *drop_old != 0,
+                    key: key_of(key)?,
+                }
             }
             b'f' => What::Flush {
                 at_s: u32::from_le_bytes(body.try_into().ok()?),
@@ -165,6 +166,12 @@ impl<'m> Message<'m> {
             what,
         })
     }
+}
+
+/// The key that is the rest of a message; `None`: it is longer than keys are. The names of changed keys have no space for it.
+#[inline(always)]
+fn key_of(bytes: &[u8]) -> Option<&[u8]> {
+    (bytes.len() <= KEY_BYTES_MAX).then_some(bytes)
 }
 
 /// Whether a message is a piece of a hand-over between members.
@@ -233,8 +240,12 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             What::FlushAfter { delay_s: 0 } => self.flush(0),
             What::FlushAfter { delay_s } => self.flush(self.now_s.saturating_add(delay_s)),
             What::Dump(body) => Dump::from_bytes(body)?.write(self, output),
-            What::Handover(kind, body) => Job { kind, body }.run(self, output)?,
-            What::Copies(kind, body) => replicas::Job { kind, body }.run(self, output)?,
+            What::Handover(kind, body) => {
+                self.reply_with(output, |this, entries| this.hand_over(kind, body, entries))?
+            }
+            What::Copies(kind, body) => {
+                self.reply_with(output, |this, refused| this.serve_copies(kind, body, refused))?
+            }
         }
         Some(())
     }
@@ -329,5 +340,21 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             Request::TooLarge(ref large) => hasher.hash(large.key),
             Request::General(_) => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_are_too_long_are_malformed() {
+        let (longest, too_long) = (vec![b'k'; KEY_BYTES_MAX], vec![b'k'; KEY_BYTES_MAX + 1]);
+        for (kind, before) in [(b'v', 6), (b'g', 6), (b'x', 1)] {
+            let message =
+                |key: &[u8]| [&head(KeyHash::default(), kind, 0)[..], &vec![0; before], key].concat();
+            assert!(Message::of(&message(&longest)).is_some());
+            assert_eq!(Message::of(&message(&too_long)), None);
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::request::Fetch;
 use crate::{Executor, RouteFull};
 use drover_base::{Cpu, KeyHash};
 use drover_net::{Output, PendingReply};
-use drover_store::{Hint, Key, Sharing};
+use drover_store::{Hint, KEY_BYTES_MAX, Key, Sharing};
 use std::mem::take;
 
 /// Mark in the number of a pending reply: the reply is those to several keys.
@@ -25,7 +25,7 @@ pub(crate) const KEYS_MAX: usize = 32;
 /// Bytes of a key's place, hash and length.
 const ENTRY_BYTES: usize = 21;
 /// Bytes of the longest message.
-const BYTES_MAX: usize = HEAD_BYTES + 6 + KEYS_MAX * (ENTRY_BYTES + 255);
+const BYTES_MAX: usize = HEAD_BYTES + 6 + KEYS_MAX * (ENTRY_BYTES + KEY_BYTES_MAX);
 
 /// A message about several keys under construction; empty: none. The memory is kept.
 #[derive(Default, Debug)]
@@ -175,7 +175,7 @@ impl<'m> Iterator for Entries<'m> {
 
     fn next(&mut self) -> Option<(u32, Key<'m>)> {
         let (entry, rest) = self.0.split_first_chunk::<ENTRY_BYTES>()?;
-        let len = usize::from(entry[20]);
+        let len = Some(usize::from(entry[20])).filter(|len| *len <= KEY_BYTES_MAX)?;
         let (bytes, rest) = rest.split_at_checked(len)?;
         self.0 = rest;
         let place = u32::from_le_bytes(entry[..4].try_into().expect("4 of 21 bytes"));

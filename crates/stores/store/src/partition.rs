@@ -562,8 +562,10 @@ impl<S: Sharing> Partition<S> {
         dispatch!(&self.inner, mode => mode.version)
     }
 
-    /// Gives later updates numbers above `version`, so that none equals one that an item copied from elsewhere has, or once had.
+    /// Gives later updates numbers above `version`, so that none equals one that an item copied from elsewhere has, or once had. No
+    /// partition lives to take 2^62 numbers: a higher one does not come from one, and counts as that.
     pub fn raise_version(&mut self, version: u64) {
+        let version = version.min(1 << 62);
         dispatch!(&mut self.inner, mode => mode.version = mode.version.max(version));
     }
 

@@ -2,9 +2,9 @@
 
 use crate::copies::CopyNews;
 use crate::{
-    Advert, Change, Decision, Draft, Epoch, Handover, HandoverReply, HandoverRequest, HandoverTimes,
-    LeaseRequest, LeaseTerms, Map, Member, MemberId, Ownership, Registration, Registry, RegistryEvent,
-    RegistryReply, RegistryRequest, Routed, ShardId, Transaction, View, plan,
+    Advert, Change, Draft, Epoch, Handover, HandoverReply, HandoverRequest, HandoverTimes, LeaseRequest,
+    LeaseTerms, Map, Member, MemberId, Ownership, Registration, Registry, RegistryEvent, RegistryReply,
+    RegistryRequest, ShardId, Transaction, View, plan,
 };
 use drover_base::Ns;
 use std::collections::BTreeMap;
@@ -112,13 +112,10 @@ impl Agent {
 
     /// From when on, on the clock of [`step`](Agent::step), the member serves nothing, unless its lease is renewed.
     pub fn stop_at(&self) -> Ns {
-        self.ownership.stop_at()
-    }
-
-    /// What to do with a request at `now`: see [`Ownership::decide`].
-    #[inline]
-    pub fn decide(&self, shard: ShardId, routed: Routed, now: Ns) -> Decision {
-        self.ownership.decide(shard, routed, now)
+        match self.has_left {
+            true => Ns::ZERO,
+            false => self.registration.stop_at(),
+        }
     }
 
     /// Whether to answer the owner-to-be of a shard, freezing the shard if that is asked for. The items of the reply are to be those of
@@ -219,7 +216,6 @@ impl Agent {
     /// are lost. If the request does not arrive, the registration ends with its lease.
     pub fn leave(&mut self, now: Ns, registry: &mut impl Registry) {
         self.has_left = true;
-        self.ownership.set_stop_at(Ns::ZERO);
         if let Some(id) = self.registration.id().cloned() {
             self.submit(now, registry, RegistryRequest::Leave(id), Pending::Look);
         }
@@ -267,7 +263,6 @@ impl Agent {
             }
             _ => {}
         }
-        self.ownership.set_stop_at(self.registration.stop_at());
     }
 
     /// The member is registered, or has lost its registration.

@@ -4,7 +4,8 @@
 //! ```text
 //! registry (etcd, or one of ours)      member                                       client
 //!   members under leases      <------    Agent      registers, renews, plans          Redirects   the map, perhaps an old one
-//!   Map of shards, epoch      ------>      Ownership    may I serve this, now?   <--    Routed      epoch, "do not forward"
+//!   Map of shards, epoch      ------>      Ownership    which shards are ours           Routed      epoch, "do not forward"
+//!                                          ServedShards may I serve this, now?   <--
 //!                                          Handover     a shard on its way to us       Redirect    "elsewhere": when to ask again
 //! ```
 //! It moves no items and opens no socket, reads no clock and no random source: times are arguments, and what is to be done comes back as
@@ -23,9 +24,9 @@
 //!
 //! A service of one member:
 //! ```
-//! use drover_base::Ns;
+//! use drover_base::{KeyHash, Ns};
 //! use drover_cluster::{
-//!     Advert, Agent, AgentOptions, Decision, HandoverTimes, LeaseTerms, LocalRegistry, Routed, ShardId,
+//!     Advert, Agent, AgentOptions, HandoverTimes, LeaseTerms, LocalRegistry, Published, ServedShards, Verdict,
 //! };
 //! let advert = Advert::new("a", 1, vec!["tcp://10.0.0.1:11211".to_string()])?;
 //! let mut agent = Agent::new(AgentOptions {
@@ -42,12 +43,14 @@
 //!     agent.step(Ns::from_ms(ms), &mut registry, &mut actions);
 //! }
 //! assert_eq!(actions.len(), 64, "each shard begins");
-//! let request = Routed::direct(agent.map().epoch());
-//! let decision = agent.decide(ShardId(7), request, Ns::from_ms(5));
-//! assert!(matches!(decision, Decision::Serve(_)));
+//! // What the cores of the process ask:
+//! let served = ServedShards::new(64, 1);
+//! served.publish_all(agent.ownership(), &Published::default());
+//! served.set_stop_at(agent.stop_at());
+//! let hash = KeyHash::default();
+//! assert_eq!(served.verdict(hash, Ns::from_ms(5)), Verdict::Serve);
 //! // Nothing renews the lease: after two thirds of it the member answers nothing, however it spent the time.
-//! let decision = agent.decide(ShardId(7), request, Ns::from_s(5));
-//! assert_eq!(decision, Decision::Elsewhere(agent.map().epoch()));
+//! assert_eq!(served.verdict(hash, Ns::from_s(5)), Verdict::Nowhere);
 //! # Ok::<(), drover_cluster::BadAdvert>(())
 //! ```
 //!
@@ -76,7 +79,7 @@ pub use map::{
     BadMapBytes, Copy, Draft, MEMBERS_MAX, MOVES_MAX, Map, MapMember, Move, Standing, Tenure, fuzz_map,
 };
 pub use member::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, Advert, BadAdvert, Member, MemberId, NAME_BYTES_MAX};
-pub use ownership::{Change, Decision, Ownership, ServePermit};
+pub use ownership::{Change, Ownership};
 pub use plan::plan;
 pub use redirects::{Attempts, ELSEWHERE_MAX, PAUSE_FIRST, Redirect, Redirects};
 pub use registration::{LeaseRequest, LeaseTerms, OnRegistryLoss, Registration};

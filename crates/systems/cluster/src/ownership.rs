@@ -1,34 +1,7 @@
-//! [`Ownership`]: which shards this member may serve, at the moment it is asked.
+//! [`Ownership`]: which shards this member may serve while its lease lives.
 
-use crate::{Copy, Epoch, Map, MemberId, Routed, ShardId};
-use drover_base::Ns;
+use crate::{Copy, Epoch, Map, MemberId, ShardId};
 use std::sync::Arc;
-
-/// What a member does with a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Decision {
-    /// It executes it, under this permit.
-    Serve(ServePermit),
-    /// It forwards it to the member of this index in its map, as a request that is [final](Routed::is_final).
-    Forward(u16),
-    /// It answers "elsewhere", with the epoch of its map. The request was not executed.
-    Elsewhere(Epoch),
-}
-
-/// The right to execute one request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ServePermit {
-    until: Ns,
-}
-
-impl ServePermit {
-    /// Whether the right still holds. To be asked before the reply leaves if anything between may have taken long: a
-    /// process that was stopped then answers nothing.
-    #[inline]
-    pub fn holds(self, now: Ns) -> bool {
-        now < self.until
-    }
-}
 
 /// What has changed for the items of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,15 +29,12 @@ struct Held {
     kept: Epoch,
 }
 
-/// Decides which shards this member may serve. It belongs to one thread and reads no clock: each decision is for the time that is
-/// given, and must be used at once.
+/// Says which shards this member may serve, as long as its lease lives. It belongs to one thread, and knows neither leases nor times.
 ///
-/// A process whose shards are on several cores gives each core an `Ownership`, with the same maps and times; a shard is
-/// frozen on the core that serves it.
+/// The cores of the process ask the [`ServedShards`](crate::ServedShards) to which it is [published](crate::ServedShards::publish_all).
 pub struct Ownership {
     id: Option<MemberId>,
     map: Arc<Map>,
-    stop_at: Ns,
     held: Vec<Held>,
 }
 
@@ -77,7 +47,6 @@ impl Ownership {
         Ownership {
             id: None,
             map: Map::none(shard_count),
-            stop_at: Ns::ZERO,
             held: vec![Held::default(); shard_count],
         }
     }
@@ -85,18 +54,6 @@ impl Ownership {
     /// The newest map that the member knows.
     pub fn map(&self) -> &Arc<Map> {
         &self.map
-    }
-
-    /// What to do with a request for `shard` at `now`. Cost: a few loads and comparisons.
-    ///
-    /// A request that was sent under a newer map is not executed: its sender knows something that this member does not.
-    #[inline]
-    pub fn decide(&self, shard: ShardId, routed: Routed, now: Ns) -> Decision {
-        if self.serves(shard) && now < self.stop_at && routed.epoch <= self.map.epoch() {
-            let until = self.stop_at;
-            return Decision::Serve(ServePermit { until });
-        }
-        self.decline(shard, routed)
     }
 
     /// Whether the member serves the shard as long as its lease lives.
@@ -109,31 +66,6 @@ impl Ownership {
     pub fn is_own(&self, index: u16) -> bool {
         let own = self.id.as_ref().and_then(|id| self.map.index_of(id));
         own == Some(index)
-    }
-
-    /// The member owns the shard not, or not now.
-    fn decline(&self, shard: ShardId, routed: Routed) -> Decision {
-        let epoch = self.map.epoch();
-        if routed.is_final || shard.index() >= self.map.shard_count() {
-            return Decision::Elsewhere(epoch);
-        }
-        let owner = self.map.tenure(shard).owner;
-        // It does not forward to itself what it may not serve.
-        let own = self.id.as_ref().and_then(|id| self.map.index_of(id));
-        match owner.filter(|owner| Some(*owner) != own) {
-            Some(owner) => Decision::Forward(owner),
-            None => Decision::Elsewhere(epoch),
-        }
-    }
-
-    /// From when on the member serves nothing, as it was set last.
-    pub fn stop_at(&self) -> Ns {
-        self.stop_at
-    }
-
-    /// From `stop_at` on, on the clock of [`decide`](Ownership::decide), the member serves nothing, unless this is called again before or after.
-    pub fn set_stop_at(&mut self, stop_at: Ns) {
-        self.stop_at = stop_at;
     }
 
     /// The member has another identity, or none: what it holds belongs to a past life.

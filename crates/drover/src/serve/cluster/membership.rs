@@ -8,7 +8,7 @@ use crate::admin::{ClusterSnapshot, Forwarding};
 use crate::exit::{self, Failure};
 use crate::serve::memcached::{MakeLinks, Memcached};
 use crate::serve::settings::Settings;
-use drover_base::HashSeed;
+use drover_base::{HashSeed, Ns};
 use drover_cluster::{Advert, HandoverTimes, LeaseTerms, MOVES_MAX, SHARD_COUNT, ServedShards};
 use drover_control::ControlAddr;
 use drover_links::{AcceptorOptions, LinkAcceptor, Links, LinksOptions, MemberIdentity};
@@ -163,7 +163,7 @@ impl Starting {
 impl Membership {
     /// The member now, for monitors.
     pub fn snapshot(&self) -> ClusterSnapshot {
-        let mut forwarding = Forwarding::default();
+        let (mut forwarding, mut held) = (Forwarding::default(), Ns::ZERO);
         for core in self.memcached.member_counters() {
             forwarding.forwarded += core.forwarded.get();
             forwarding.served += core.served.get();
@@ -171,9 +171,13 @@ impl Membership {
             forwarding.parked += core.parked.get();
             forwarding.gave_up += core.gave_up.get();
             forwarding.lost += core.lost.get();
+            held += Ns(core.held_ns.get());
         }
-        let status = self.member.status();
-        ClusterSnapshot { status, forwarding }
+        ClusterSnapshot {
+            status: self.member.status(),
+            forwarding,
+            held,
+        }
     }
 
     /// Serves nothing more and ends the registration, so that others take the shards over at once.

@@ -88,8 +88,32 @@ impl Service {
             "--metrics-listen",
             &metrics,
         ];
-        let socket = folder(self.name).join(format!("{name}.sock"));
-        Serving::start_at(&format!("shm:{}", socket.display()), &[&usual, args].concat())
+        Serving::start_at(&self.fabric(member), &[&usual, args].concat())
+    }
+
+    /// Where native clients reach the nth member.
+    pub fn fabric(&self, member: u8) -> String {
+        let socket = folder(self.name).join(format!("m{member}.sock"));
+        format!("shm:{}", socket.display())
+    }
+
+    /// Runs the nth member, with these arguments in addition, until it has been refused.
+    pub fn refused(&self, member: u8, args: &[&str]) -> Answer {
+        let (url, host, fabric) = (self.url(), self.host(member).to_string(), self.fabric(member));
+        let usual = [
+            "serve",
+            "--cluster",
+            &url,
+            "--advertise",
+            &host,
+            "--fabric",
+            &fabric,
+            "-p",
+            "0",
+            "-t",
+            "1",
+        ];
+        drover(&[&usual, args].concat(), "")
     }
 
     /// Runs `drover cluster` with these words about this service.

@@ -31,38 +31,25 @@ fn a_wrong_password_is_refused_by_name() {
     };
     let folder = crate::common::folder("passwords");
     let wrong = file_with(&folder, "root:wrong");
-    let host = service.host(1).to_string();
-    let (url, fabric) = (service.url(), format!("shm:{}", folder.join("m1.sock").display()));
-    let login = ["--cluster", &url, "--cluster-auth-file", text(&wrong)];
-    let serve = [
-        "serve",
-        "--fabric",
-        &fabric,
-        "-p",
-        "0",
-        "-t",
-        "1",
-        "--advertise",
-        &host,
-    ];
-    for words in [&serve[..], &["cluster", "status"], &["cluster", "drain", "m1"]] {
-        let (status, _, error) = drover(&[words, &login].concat(), "");
-        assert_eq!(status, 77, "{words:?}: {error}");
+    let (url, login) = (service.url(), ["--cluster-auth-file", text(&wrong)]);
+    for (status, _, error) in [
+        service.refused(1, &login),
+        service.cluster(&[&["status"], &login[..]].concat()),
+        service.cluster(&[&["drain", "m1"], &login[..]].concat()),
+    ] {
+        assert_eq!(status, 77, "{error}");
         let expected = format!("{url}: etcd refuses the user root: ");
-        assert!(error.contains(&expected), "{words:?}: {error}");
-        assert!(
-            error.contains("invalid user ID or password"),
-            "{words:?}: {error}"
-        );
+        assert!(error.contains(&expected), "{error}");
+        assert!(error.contains("invalid user ID or password"), "{error}");
     }
-    let (status, _, error) = drover(&["cluster", "status", "--cluster", &url], "");
+    let (status, _, error) = service.cluster(&["status"]);
     assert_eq!(status, 77, "{error}");
     assert!(error.contains("etcd refuses clients without a user: "), "{error}");
     let server = url.replace("etcd://", "etcd://root:wrong@");
     let (status, _, error) = drover(&["get", "k", "--server", &server], "");
     assert_eq!(status, 2, "{error}");
     assert!(error.contains("etcd refuses the user root: "), "{error}");
-    let (_, report, _) = drover(&[&["doctor"], &login[..]].concat(), "");
+    let (_, report, _) = drover(&[&["doctor", "--cluster", &url], &login[..]].concat(), "");
     assert!(report.contains("name a user of etcd"), "{report}");
 }
 

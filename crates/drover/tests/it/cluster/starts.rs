@@ -1,7 +1,6 @@
 //! Goal: a member that starts when not all is as it should be waits for what heals, and says what does not.
 
-use super::bed::Service;
-use crate::common::drover;
+use super::bed::{LEASE, Service};
 
 #[test]
 fn a_member_waits_for_etcd() {
@@ -9,9 +8,7 @@ fn a_member_waits_for_etcd() {
         return;
     };
     service.etcd.kill();
-    let (url, host) = (service.url(), service.host(1).to_string());
-    let socket = crate::common::folder("waits").join("m1.sock");
-    let fabric = format!("shm:{}", socket.display());
+    let (url, host, fabric) = (service.url(), service.host(1).to_string(), service.fabric(1));
     let member = std::thread::spawn(move || {
         let args = [
             "--cluster",
@@ -43,27 +40,7 @@ fn a_name_that_a_living_member_has_is_refused() {
     };
     let member = service.start(1, &[]);
     service.settled(1);
-    let (url, host) = (service.url(), service.host(2).to_string());
-    let socket = crate::common::folder("names").join("m2.sock");
-    let fabric = format!("shm:{}", socket.display());
-    let args = [
-        "serve",
-        "--fabric",
-        &fabric,
-        "-p",
-        "0",
-        "-t",
-        "1",
-        "--cluster",
-        &url,
-        "--advertise",
-        &host,
-        "--member-name",
-        "m1",
-        "--lease",
-        "2",
-    ];
-    let (status, _, error) = drover(&args, "");
+    let (status, _, error) = service.refused(2, &["--member-name", "m1", "--lease", LEASE]);
     assert_eq!(status, 69, "{error}");
     assert!(error.contains("--member-name m1: another member of"), "{error}");
     assert_eq!(member.stop(), 0);

@@ -2,9 +2,7 @@
 
 use crate::etcd::{TTL, open_registry};
 use drover_base::Ns;
-use drover_cluster::{
-    Action, Advert, Agent, AgentOptions, Decision, Epoch, HandoverReply, HandoverTimes, LeaseTerms, Routed,
-};
+use drover_cluster::{Action, Advert, Agent, AgentOptions, HandoverReply, HandoverTimes, LeaseTerms};
 use drover_cluster_etcd::EtcdRegistry;
 use drover_testkit::etcd::Etcd;
 use std::time::Instant;
@@ -41,8 +39,8 @@ impl Host {
 
     /// Number of shards that it would answer for.
     fn served(&self, now: Ns) -> usize {
-        let request = Routed::direct(Epoch::NONE);
-        let serves = |shard: &_| matches!(self.agent.decide(*shard, request, now), Decision::Serve(_));
+        let (ownership, stop_at) = (self.agent.ownership(), self.agent.stop_at());
+        let serves = |shard: &_| now < stop_at && ownership.serves(*shard);
         self.agent.map().shards().filter(serves).count()
     }
 }

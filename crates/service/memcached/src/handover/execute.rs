@@ -1,4 +1,4 @@
-//! [`Job`]: execution of a hand-over's message on a core.
+//! Execution of a hand-over's message on a core.
 
 use super::entry::{entry_bytes, put_item};
 use super::{END, Entries, Entry, Name, PAGE_BYTES, Reply, ShardSet, put_state};
@@ -13,34 +13,6 @@ const BUCKETS: u64 = 256;
 /// Buckets between two looks at how much there is already.
 const STRIDE_BUCKETS: u64 = 8;
 
-/// What a message of a hand-over asks a core to do: its kind and body.
-pub(crate) struct Job<'m> {
-    pub(crate) kind: u8,
-    pub(crate) body: &'m [u8],
-}
-
-impl Job<'_> {
-    /// Does it, and appends the reply; `None`: the message is malformed.
-    #[cold]
-    pub(crate) fn run<C: Cpu, S: Sharing>(
-        &self,
-        executor: &mut Executor<'_, C, S>,
-        output: &mut Output,
-    ) -> Option<()> {
-        let mut entries = Vec::new();
-        let number = match self.kind {
-            b'p' => executor.read_page(self.body, &mut entries)?,
-            b'k' => executor.look_up(self.body, &mut entries)?,
-            b's' => executor.store_entries(self.body)?,
-            _ => executor.discard(self.body)?,
-        };
-        let (version, flushes) = (executor.partition.last_version(), executor.core.flushes);
-        output.push(&Reply::head(number, version, flushes));
-        output.push(&entries);
-        Some(())
-    }
-}
-
 /// Shards and cursor of a body, and the rest.
 fn sweep_of(body: &[u8]) -> Option<(ShardSet, u64, &[u8])> {
     let (shards, rest) = ShardSet::take(body)?;
@@ -49,6 +21,36 @@ fn sweep_of(body: &[u8]) -> Option<(ShardSet, u64, &[u8])> {
 }
 
 impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
+    /// Appends the reply to a message about many keys: its head with the number that `run` returns, and what `run` has appended to its
+    /// argument. `None`: the message is malformed.
+    #[cold]
+    pub(crate) fn reply_with(
+        &mut self,
+        output: &mut Output,
+        run: impl FnOnce(&mut Self, &mut Vec<u8>) -> Option<u64>,
+    ) -> Option<()> {
+        let mut rest = Vec::new();
+        let number = run(self, &mut rest)?;
+        output.push(&Reply::head(
+            number,
+            self.partition.last_version(),
+            self.core.flushes,
+        ));
+        output.push(&rest);
+        Some(())
+    }
+
+    /// Does what a message of a hand-over asks for, and appends the entries of the reply. Returns its number; `None`: the message is
+    /// malformed.
+    pub(crate) fn hand_over(&mut self, kind: u8, body: &[u8], entries: &mut Vec<u8>) -> Option<u64> {
+        match kind {
+            b'p' => self.read_page(body, entries),
+            b'k' => self.look_up(body, entries),
+            b's' => self.store_entries(body),
+            _ => self.discard(body),
+        }
+    }
+
     fn read_page(&mut self, body: &[u8], entries: &mut Vec<u8>) -> Option<u64> {
         let (shards, cursor, []) = sweep_of(body)? else {
             return None;

@@ -26,7 +26,6 @@ mod execute;
 
 pub(crate) use entry::put_state;
 pub use entry::{Entries, Entry, Name};
-pub(crate) use execute::Job;
 
 use crate::forward::{HEAD_BYTES, head};
 use drover_base::KeyHash;

@@ -1,4 +1,4 @@
-//! [`MemberCounters`]: what a core of a member does for requests about keys of other members.
+//! [`MemberCounters`]: what a core of a member does for and with other members.
 
 use drover_base::sync::{AtomicU64, Ordering};
 
@@ -17,6 +17,8 @@ pub struct MemberCounters {
     pub gave_up: Count,
     /// Requests whose member was lost before it answered.
     pub lost: Count,
+    /// Nanoseconds for which the core was [held](crate::replicas), but for a hold that lasts.
+    pub held_ns: Count,
 }
 
 /// A number that one thread counts up.
@@ -32,7 +34,13 @@ impl Count {
     /// Counts one more. Only one thread may call it.
     #[inline]
     pub(crate) fn add_one(&self) {
+        self.add(1);
+    }
+
+    /// Counts `more` up. Only one thread may call it.
+    #[inline]
+    pub(crate) fn add(&self, more: u64) {
         // Relaxed: only shown. No read-modify-write: there is one writer.
-        self.0.store(self.get() + 1, Ordering::Relaxed);
+        self.0.store(self.get() + more, Ordering::Relaxed);
     }
 }

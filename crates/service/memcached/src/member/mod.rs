@@ -82,7 +82,7 @@ pub(crate) struct MemberCore {
     parking: Parking,
     /// Pending replies of messages that found no space to wait.
     refused: Vec<PendingReply>,
-    counters: Arc<MemberCounters>,
+    pub(crate) counters: Arc<MemberCounters>,
     /// What a core has with replicas.
     pub(crate) replicas: Option<Box<Replicas>>,
 }

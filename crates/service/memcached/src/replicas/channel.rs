@@ -38,6 +38,8 @@ pub(super) struct Channel {
     pause: Ns,
     /// Bytes of free names in `pending` from which on they are made unique again.
     pub(super) compact_at: usize,
+    /// Whether it is among the [busy](super::channels::Channels::busy) ones.
+    pub(super) is_listed: bool,
     old: Old,
 }
 
@@ -66,6 +68,7 @@ impl Channel {
             resume_at: Ns::ZERO,
             pause: PAUSE_MIN,
             compact_at: 0,
+            is_listed: false,
             old: Old::default(),
         }
     }
@@ -76,6 +79,16 @@ impl Channel {
 
     pub(super) fn all_mut(&mut self) -> [&mut Changes; 3] {
         [&mut self.pending, &mut self.sent, &mut self.refused]
+    }
+
+    /// Whether the keeper has everything, as far as this core knows.
+    pub(super) fn is_idle(&self) -> bool {
+        self.under_way.is_none() && !self.has_any()
+    }
+
+    /// Whether there is anything that the keeper does not have.
+    pub(super) fn has_any(&self) -> bool {
+        self.all().iter().any(|changes| !changes.is_empty())
     }
 
     /// Whether keys that hold the core have not been taken yet.

@@ -1,44 +1,25 @@
-//! [`Job`]: execution of a message about copies on a core.
+//! Execution of a message about copies on a core.
 
 use super::changes::names;
 use super::message::set_of;
 use crate::Executor;
-use crate::handover::Reply;
 use drover_base::Cpu;
-use drover_net::Output;
 use drover_store::Sharing;
 
-/// What a message asks a core to do: its kind and body.
-pub(crate) struct Job<'m> {
-    pub(crate) kind: u8,
-    pub(crate) body: &'m [u8],
-}
-
-impl Job<'_> {
-    /// Does it, and appends the reply; `None`: the message is malformed.
-    #[cold]
-    pub(crate) fn run<C: Cpu, S: Sharing>(
-        &self,
-        executor: &mut Executor<'_, C, S>,
-        output: &mut Output,
-    ) -> Option<()> {
-        let mut refused = Vec::new();
-        let number = match self.kind {
-            b'c' => executor.take_copies(self.body, &mut refused)?,
-            b'i' => executor.find_copied(self.body)?,
-            _ => {
-                let (shards, mark) = set_of(self.body)?;
-                executor.core.replicas_mut()?.replicator.drained(shards, mark)
-            }
-        };
-        let (version, flushes) = (executor.partition.last_version(), executor.core.flushes);
-        output.push(&Reply::head(number, version, flushes));
-        output.push(&refused);
-        Some(())
-    }
-}
-
 impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
+    /// Does what a message asks for, and appends the shards that are refused. Returns the number of the reply; `None`: the message is
+    /// malformed.
+    pub(crate) fn serve_copies(&mut self, kind: u8, body: &[u8], refused: &mut Vec<u8>) -> Option<u64> {
+        match kind {
+            b'c' => self.take_copies(body, refused),
+            b'i' => self.find_copied(body),
+            _ => {
+                let (shards, mark) = set_of(body)?;
+                Some(self.core.replicas_mut()?.replicator.drained(shards, mark))
+            }
+        }
+    }
+
     /// Looks for items of the shards of a body, from its cursor on, to be sent in this step or later. Returns the next cursor.
     fn find_copied(&mut self, body: &[u8]) -> Option<u64> {
         let (shards, cursor) = set_of(body)?;

@@ -40,11 +40,12 @@
 //!
 //! Numbers are little-endian. A message has at most [`PAGE_BYTES`](crate::handover::PAGE_BYTES) of entries, or one longer item.
 //!
-//! What a step costs: with a copy, a look-up and a copy of each item that has changed, and two system calls for each keeper's core. Without replicas, one
+//! What a step costs, however many channels there are: with a copy, a look-up and a copy of each item that has changed, and two system calls for each keeper's core. Without replicas, one
 //! comparison.
 
 mod changes;
 mod channel;
+mod channels;
 mod execute;
 mod flush;
 mod keeper;
@@ -56,7 +57,6 @@ pub(crate) use message::is_of_copies;
 pub use message::{drained_message, fill_message};
 pub use step::Hold;
 
-pub(crate) use execute::Job;
 pub(crate) use keeper::Keeper;
 pub(crate) use replicator::Replicator;
 
@@ -80,7 +80,7 @@ impl Core {
     pub fn with_replicas(mut self, life: u64) -> Core {
         let member = self.member.as_mut().expect("a core of a member");
         member.replicas = Some(Box::new(Replicas {
-            replicator: Replicator::new(member.shards.clone(), member.index, life),
+            replicator: Replicator::new(member.shards.clone(), member.index, life, member.counters.clone()),
             keeper: Keeper::default(),
         }));
         self

@@ -2,9 +2,10 @@
 
 use super::changes::{Changes, names, retain};
 use super::channel::Channel;
+use super::channels::Channels;
 use super::message::{CopyReply, CopySource, ListedShard};
-use crate::PeerLinks;
 use crate::handover::{Entry, Name, ShardSet};
+use crate::{MemberCounters, PeerLinks};
 use drover_base::Ns;
 use drover_cluster::{SentCopy, ServedShards, ShardId};
 use std::sync::Arc;
@@ -53,8 +54,9 @@ pub(crate) struct Replicator {
     pub(super) shards: Arc<ServedShards>,
     pub(super) core: usize,
     pub(super) source: CopySource,
+    pub(super) counters: Arc<MemberCounters>,
     /// By their routes.
-    pub(super) channels: Vec<Channel>,
+    pub(super) channels: Channels,
     /// Shards that were flushed, and names, that are not in channels yet; found by scans; and without a route to their keeper.
     pub(super) flushed: Vec<ShardId>,
     changed: Vec<u8>,
@@ -73,7 +75,12 @@ pub(crate) struct Replicator {
 }
 
 impl Replicator {
-    pub(super) fn new(shards: Arc<ServedShards>, core: usize, life: u64) -> Replicator {
+    pub(super) fn new(
+        shards: Arc<ServedShards>,
+        core: usize,
+        life: u64,
+        counters: Arc<MemberCounters>,
+    ) -> Replicator {
         let source = CopySource {
             life,
             core: core as u16,
@@ -83,7 +90,8 @@ impl Replicator {
             shards,
             core,
             source,
-            channels: Vec::new(),
+            counters,
+            channels: Channels::default(),
             flushed: Vec::new(),
             changed: Vec::new(),
             found: Vec::new(),
@@ -159,7 +167,7 @@ impl Replicator {
                     self.flushed.push(shard);
                 }
                 for route in routes {
-                    let flushed = &mut self.channel(route, copy.peer).pending.flushed;
+                    let flushed = &mut self.channels.reach(route, copy.peer).pending.flushed;
                     if !flushed.contains(&shard) {
                         flushed.push(shard);
                     }
@@ -177,7 +185,7 @@ impl Replicator {
                 match links.route(copy.peer, name.hash) {
                     None => name.put(&mut self.stranded),
                     Some(route) => {
-                        let pending = &mut self.channel(route, copy.peer).pending;
+                        let pending = &mut self.channels.reach(route, copy.peer).pending;
                         let is_gated = copy.is_gated && is_change;
                         name.put(if is_gated {
                             &mut pending.gated
@@ -189,15 +197,6 @@ impl Replicator {
                 false
             }
         }
-    }
-
-    fn channel(&mut self, route: usize, peer: u16) -> &mut Channel {
-        while self.channels.len() <= route {
-            self.channels.push(Channel::new(peer));
-        }
-        let channel = &mut self.channels[route];
-        channel.peer = peer;
-        channel
     }
 
     /// The end of a message; `None`: it was lost, or never sent.
@@ -218,20 +217,16 @@ impl Replicator {
             let mut all = channel.all().into_iter();
             channel.has_gated() || all.any(|changes| changes.flushed.iter().any(flush_holds))
         };
-        self.channels.iter().any(channel_holds)
+        self.channels.busy().any(channel_holds)
             || self.flushed.iter().any(is_gated)
             || names(&self.stranded).any(|name| is_gated(&self.shards.shard_of(name.name.hash)))
     }
 
     /// The keeper that the core is held for.
     pub(super) fn held_for(&self) -> Option<u16> {
-        let gated = self.channels.iter().find(|channel| channel.has_gated());
+        let gated = self.channels.busy().find(|channel| channel.has_gated());
         gated
-            .or_else(|| {
-                self.channels
-                    .iter()
-                    .find(|channel| !channel.all().iter().all(|it| it.is_empty()))
-            })
+            .or_else(|| self.channels.busy().find(|channel| channel.has_any()))
             .map(|channel| channel.peer)
     }
 
@@ -239,7 +234,9 @@ impl Replicator {
     #[cold]
     pub(super) fn look_again(&mut self) -> bool {
         let (shards, mut is_lost) = (&self.shards, false);
-        for channel in &mut self.channels {
+        for nth in 0..self.channels.busy_count() {
+            let route = self.channels.busy_route(nth);
+            let channel = &mut self.channels[route];
             let peer = channel.peer;
             for Changes { flushed, gated, free } in channel.all_mut() {
                 flushed.retain(|shard| {
@@ -272,7 +269,7 @@ impl Replicator {
 
     /// When the core must be stepped again for what it could not send so far.
     pub(super) fn due_at(&self) -> Ns {
-        let due = self.channels.iter().map(Channel::due_at).min().unwrap_or(Ns::MAX);
+        let due = self.channels.busy().map(Channel::due_at).min().unwrap_or(Ns::MAX);
         match self.held_since.is_some() || self.has_unsorted() {
             true => due.min(self.look_at),
             false => due,
@@ -284,7 +281,7 @@ impl Replicator {
         self.found.len() >= FOUND_BYTES_MAX
             || self
                 .channels
-                .iter()
+                .busy()
                 .any(|channel| channel.all().iter().map(|it| it.bytes()).sum::<usize>() >= FOUND_BYTES_MAX)
     }
 
@@ -326,7 +323,8 @@ impl Replicator {
 
     /// Bounds the memory of a channel whose keeper is behind: names once, and if that does not help, none.
     pub(super) fn bound(&mut self) {
-        for route in 0..self.channels.len() {
+        for nth in 0..self.channels.busy_count() {
+            let route = self.channels.busy_route(nth);
             if self.channels[route].pending.free.len() >= COMPACT_BYTES {
                 self.bound_channel(route);
             }
@@ -368,7 +366,7 @@ impl Replicator {
     /// The core's partition is another one. What was under way counts as lost, and what waits for acknowledgements is void.
     pub(super) fn restarted(&mut self) {
         self.is_void = self.held_since.is_some() || self.shards.is_held(self.core);
-        for channel in &mut self.channels {
+        for channel in self.channels.iter_mut() {
             channel.put_back(Ns::ZERO);
         }
     }

@@ -34,7 +34,9 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         let mut is_void = std::mem::take(&mut replicator.is_void);
         is_void |= replicator.sort(links);
         is_void |= replicator.look(now);
-        for route in 0..replicator.channels.len() {
+        replicator.channels.drop_idle();
+        for nth in 0..replicator.channels.busy_count() {
+            let route = replicator.channels.busy_route(nth);
             if replicator.channels[route].may_send(now) {
                 is_void |= replicator.build(route, self.partition, self.cpu, self.now_s);
                 replicator.post(route, self.partition.last_version(), links, now);
@@ -180,7 +182,8 @@ impl Replicator {
         }
         if holds {
             self.held_since.get_or_insert(now);
-        } else if self.held_since.take().is_some() {
+        } else if let Some(since) = self.held_since.take() {
+            self.counters.held_ns.add(now.since(since).0);
             shards.set_waiting(core, None);
         }
         match (holds, shards.is_held(core)) {

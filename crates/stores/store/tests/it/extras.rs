@@ -516,5 +516,8 @@ fn a_copy_keeps_version_and_extras_and_later_updates_go_on_above() {
         one.partition.raise_version(50);
         assert_eq!(one.partition.last_version(), 100);
         assert_eq!(one.native_put(b"next"), 101, "{mode:?}");
+        one.partition.raise_version(u64::MAX);
+        let last = one.native_put(b"last");
+        assert_eq!(last, 1, "{mode:?}: 2^62 + 1, as far as an item stores it");
     }
 }

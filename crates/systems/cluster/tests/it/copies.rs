@@ -1,20 +1,10 @@
 //! What becomes of copies when their shards' owners, their keepers and they themselves come and go.
 
-use drover_cluster::{Advert, Change, Copy, Draft, Epoch, Map, Member, Ownership, ShardId, Standing, Tenure};
+use crate::drafts::{changed, member};
+use drover_cluster::{Change, Copy, Draft, Epoch, Map, Member, Ownership, ShardId, Standing, Tenure};
 use std::sync::Arc;
 
 const SHARD: ShardId = ShardId(1);
-
-fn member(name: &str, incarnation: u64) -> Member {
-    let advert = Advert::new(name, 1, vec!["shm:x".to_string()]).expect("a sound advert");
-    Member { advert, incarnation }
-}
-
-fn changed<R>(map: &Map, change: impl FnOnce(&mut Draft) -> R) -> Arc<Map> {
-    let mut draft = Draft::after(map);
-    change(&mut draft);
-    Arc::new(draft.finish().expect("a change"))
-}
 
 /// Members `a`, `b` and `c`, of which `a` has both shards, and `b` a copy of one, which has just begun.
 fn copied() -> Arc<Map> {

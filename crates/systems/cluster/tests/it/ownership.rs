@@ -1,25 +1,15 @@
 //! What a member may serve after each kind of change.
 
-use drover_base::Ns;
+use crate::drafts::{changed, member};
+use drover_base::{KeyHash, Ns};
 use drover_cluster::{
-    Advert, Change, Decision, Draft, Epoch, Map, Member, Ownership, Routed, ShardId, Standing,
+    Change, Epoch, Map, MemberId, Ownership, Published, ServedShards, ShardId, Standing, Verdict,
 };
 use std::sync::Arc;
 
 const SHARD: ShardId = ShardId(1);
 const STOP_AT: Ns = Ns::from_ms(200);
 const NOW: Ns = Ns::from_ms(100);
-
-fn member(name: &str, incarnation: u64) -> Member {
-    let advert = Advert::new(name, 1, vec!["shm:x".to_string()]).expect("a sound advert");
-    Member { advert, incarnation }
-}
-
-fn changed<R>(map: &Map, change: impl FnOnce(&mut Draft) -> R) -> Arc<Map> {
-    let mut draft = Draft::after(map);
-    change(&mut draft);
-    Arc::new(draft.finish().expect("a change"))
-}
 
 /// Members `a` and `b`, of which `a` has both shards; and the ownership of `a`.
 fn started() -> (Arc<Map>, Ownership) {
@@ -31,55 +21,50 @@ fn started() -> (Arc<Map>, Ownership) {
     });
     let mut ownership = Ownership::new(2);
     ownership.set_id(Some(member("a", 1).id()));
-    ownership.set_stop_at(STOP_AT);
     let changes = ownership.learn(&map, |_| None);
     assert_eq!(changes, [Change::Begin(ShardId(0)), Change::Begin(SHARD)]);
     (map, ownership)
 }
 
-fn serves(ownership: &Ownership, epoch: Epoch, now: Ns) -> bool {
-    matches!(
-        ownership.decide(SHARD, Routed::direct(epoch), now),
-        Decision::Serve(_)
-    )
-}
-
-#[test]
-fn nothing_is_served_when_the_lease_ends_or_the_sender_knows_more() {
-    let (map, ownership) = started();
-    assert!(serves(&ownership, Epoch::NONE, NOW) && serves(&ownership, map.epoch(), NOW));
-    assert!(!serves(&ownership, map.epoch().next(), NOW));
-    assert!(!serves(&ownership, map.epoch(), STOP_AT));
-    let Decision::Serve(permit) = ownership.decide(SHARD, Routed::direct(map.epoch()), NOW) else {
-        panic!("it serves");
+/// What a core is told about a key of [`SHARD`], and the owner's identity if that is another member.
+fn verdict(ownership: &Ownership, now: Ns) -> (Verdict, Option<MemberId>) {
+    let served = ServedShards::new(ownership.map().shard_count(), 1);
+    served.publish_all(ownership, &Published::default());
+    served.set_stop_at(STOP_AT);
+    let hash = KeyHash {
+        low: 0,
+        high: u64::MAX,
     };
-    assert!(
-        permit.holds(NOW) && !permit.holds(STOP_AT),
-        "stopped and resumed in between"
-    );
-    let unknown = ownership.decide(ShardId(7), Routed::direct(map.epoch()), NOW);
-    assert_eq!(unknown, Decision::Elsewhere(map.epoch()));
+    assert_eq!(served.shard_of(hash), SHARD, "the last of two");
+    let verdict = served.verdict(hash, now);
+    let owner = match verdict {
+        Verdict::Peer(number) => served.peer(number).map(|peer| peer.id),
+        _ => None,
+    };
+    (verdict, owner)
+}
+
+fn serves(ownership: &Ownership) -> bool {
+    verdict(ownership, NOW) == (Verdict::Serve, None)
 }
 
 #[test]
-fn only_requests_that_may_be_forwarded_are_and_never_to_oneself() {
+fn nothing_is_served_when_the_lease_ends() {
+    let (_, ownership) = started();
+    assert!(serves(&ownership));
+    let (at_the_end, _) = verdict(&ownership, STOP_AT);
+    assert_eq!(at_the_end, Verdict::Nowhere, "nor forwarded to oneself");
+}
+
+#[test]
+fn what_another_member_owns_is_that_members() {
     let (map, mut ownership) = started();
-    let request = Routed {
-        epoch: Epoch::NONE,
-        is_final: false,
-    };
-    assert_eq!(
-        ownership.decide(SHARD, request, STOP_AT),
-        Decision::Elsewhere(map.epoch())
-    );
     let map = changed(&map, |draft| draft.assign(SHARD, 1));
     assert_eq!(ownership.learn(&map, |_| None), [Change::Discard(SHARD)]);
-    assert_eq!(ownership.decide(SHARD, request, NOW), Decision::Forward(1));
-    let forwarded = Routed::direct(Epoch::NONE);
-    assert_eq!(
-        ownership.decide(SHARD, forwarded, NOW),
-        Decision::Elsewhere(map.epoch())
-    );
+    for now in [NOW, STOP_AT] {
+        let (_, owner) = verdict(&ownership, now);
+        assert_eq!(owner, Some(member("b", 2).id()));
+    }
 }
 
 #[test]
@@ -89,20 +74,20 @@ fn a_frozen_shard_is_served_again_only_when_its_move_has_ended() {
     let moving = changed(&map, |draft| draft.begin_move(SHARD, 1));
     assert_eq!(ownership.learn(&moving, |_| None), []);
     let tenure = moving.epoch();
-    assert!(ownership.may_copy(SHARD, tenure) && serves(&ownership, Epoch::NONE, NOW));
+    assert!(ownership.may_copy(SHARD, tenure) && serves(&ownership));
     assert!(!ownership.freeze(SHARD, map.epoch()), "an earlier attempt");
     assert!(ownership.freeze(SHARD, tenure) && ownership.freeze(SHARD, tenure));
-    assert!(!serves(&ownership, Epoch::NONE, NOW));
+    assert!(!serves(&ownership));
     // Other changes do not wake it up, nor do old maps.
     let other = changed(&moving, |draft| draft.set_standing("b", Standing::Draining));
     assert_eq!(ownership.learn(&other, |_| None), []);
     assert_eq!(ownership.learn(&map, |_| None), []);
-    assert!(!serves(&ownership, Epoch::NONE, NOW));
+    assert!(!serves(&ownership));
     // Cancelled and begun again, in one step as far as this member sees: that is another move.
     let again = changed(&other, |draft| draft.cancel_move(SHARD));
     let again = changed(&again, |draft| draft.begin_move(SHARD, 1));
     assert_eq!(ownership.learn(&again, |_| None), [Change::Resume(SHARD)]);
-    assert!(serves(&ownership, Epoch::NONE, NOW));
+    assert!(serves(&ownership));
     assert!(!ownership.freeze(SHARD, tenure), "the earlier attempt");
     let done = changed(&again, |draft| draft.complete_move(SHARD, again.epoch()));
     assert_eq!(ownership.learn(&done, |_| None), [Change::Discard(SHARD)]);
@@ -126,11 +111,10 @@ fn received_items_are_adopted_for_their_tenure_alone() {
     for (last, change) in [(done, Change::Adopt(SHARD)), (given, Change::Begin(SHARD))] {
         let mut next = Ownership::new(2);
         next.set_id(Some(member("b", 2).id()));
-        next.set_stop_at(STOP_AT);
         assert_eq!(next.learn(&moving, |_| None), []);
-        assert!(!serves(&next, Epoch::NONE, NOW), "not before the map says so");
+        assert!(!serves(&next), "not before the map says so");
         assert_eq!(next.learn(&last, |_| Some(moving.epoch())), [change]);
-        assert!(serves(&next, Epoch::NONE, NOW));
+        assert!(serves(&next));
     }
 }
 
@@ -139,7 +123,7 @@ fn another_life_owns_nothing() {
     let (map, mut ownership) = started();
     let both = [Change::Discard(ShardId(0)), Change::Discard(SHARD)];
     assert_eq!(ownership.set_id(None), both);
-    assert!(!serves(&ownership, Epoch::NONE, NOW));
+    assert!(!serves(&ownership));
     assert_eq!(ownership.set_id(Some(member("a", 3).id())), []);
     let next = changed(&map, |draft| draft.set_standing("b", Standing::Draining));
     assert_eq!(
@@ -147,7 +131,7 @@ fn another_life_owns_nothing() {
         [],
         "the map means the earlier life"
     );
-    assert!(!serves(&ownership, Epoch::NONE, NOW));
+    assert!(!serves(&ownership));
 }
 
 #[test]

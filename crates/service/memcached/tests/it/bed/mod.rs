@@ -1,5 +1,6 @@
 //! A server of one core without sockets, and clients of it.
 
+pub mod maps;
 pub mod words;
 
 use drover_base::HashSeed;

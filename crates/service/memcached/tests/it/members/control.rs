@@ -4,10 +4,9 @@
 //! between steps, as the messages of hand-overs are.
 
 use super::SHARDS;
+use crate::bed::maps;
 use drover_base::{Ns, Rng};
-use drover_cluster::{
-    Advert, Change, Draft, Epoch, Map, Member, Ownership, Published, ServedShards, ShardId, Standing,
-};
+use drover_cluster::{Change, Draft, Epoch, Map, Ownership, Published, ServedShards, ShardId};
 use std::sync::Arc;
 
 /// What is to be done with the items of a shard.
@@ -76,31 +75,13 @@ pub struct Control {
     pub moved: u64,
 }
 
-fn member(index: usize) -> Member {
-    let addresses = vec![format!("member://m{index}")];
-    Member {
-        advert: Advert::new(&format!("m{index}"), 1, addresses).expect("a sound advert"),
-        incarnation: 1,
-    }
-}
-
 impl Control {
     /// Members that know a map in which each has its share.
     pub fn new(seed: u64, shards: &[Arc<ServedShards>]) -> Control {
-        let mut draft = Draft::after(&Map::none(SHARDS));
-        for index in 0..shards.len() {
-            assert!(draft.add(member(index), Standing::Joining));
-        }
-        for shard in 0..SHARDS {
-            draft.assign(ShardId(shard as u16), (shard % shards.len()) as u16);
-        }
-        let map = Arc::new(draft.finish().expect("a change"));
+        let map = maps::shared_out(shards.len(), SHARDS);
         let threads = shards.iter().enumerate().map(|(index, shards)| {
-            let mut ownership = Ownership::new(SHARDS);
-            ownership.set_id(Some(member(index).id()));
-            ownership.learn(&map, |_| None);
             let thread = Thread {
-                ownership,
+                ownership: maps::ownership(index, &map),
                 shards: shards.clone(),
                 noted: None,
                 void: Vec::new(),
@@ -207,11 +188,7 @@ impl Control {
     }
 
     fn commit(&mut self, change: impl FnOnce(&mut Draft)) {
-        let mut draft = Draft::after(&self.map);
-        change(&mut draft);
-        if let Some(map) = draft.finish() {
-            self.map = Arc::new(map);
-        }
+        maps::commit(&mut self.map, change);
     }
 
     fn step_handover(&mut self) {

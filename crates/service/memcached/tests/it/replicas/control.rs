@@ -1,11 +1,9 @@
 //! The control threads of all members, and the registry that they share: which copies there are, and how each is filled.
 
 use super::SHARDS;
+use crate::bed::maps;
 use drover_base::{Ns, Rng};
-use drover_cluster::{
-    Advert, Change, CopyStage, Draft, Epoch, Map, Member, Ownership, Published, ServedShards, ShardId,
-    Standing,
-};
+use drover_cluster::{Change, CopyStage, Draft, Epoch, Map, Ownership, Published, ServedShards, ShardId};
 use drover_memcached::handover::ShardSet;
 use std::sync::Arc;
 
@@ -110,30 +108,12 @@ pub struct Control {
     pub restarted: u64,
 }
 
-fn member(index: usize) -> Member {
-    let addresses = vec![format!("member://m{index}")];
-    Member {
-        advert: Advert::new(&format!("m{index}"), 1, addresses).expect("a sound advert"),
-        incarnation: 1,
-    }
-}
-
 impl Control {
     pub fn new(seed: u64, shards: &[Arc<ServedShards>]) -> Control {
-        let mut draft = Draft::after(&Map::none(SHARDS));
-        for index in 0..shards.len() {
-            assert!(draft.add(member(index), Standing::Joining));
-        }
-        for shard in 0..SHARDS {
-            draft.assign(ShardId(shard as u16), (shard % shards.len()) as u16);
-        }
-        let map = Arc::new(draft.finish().expect("a change"));
+        let map = maps::shared_out(shards.len(), SHARDS);
         let thread = |(index, shards): (usize, &Arc<ServedShards>)| {
-            let mut ownership = Ownership::new(SHARDS);
-            ownership.set_id(Some(member(index).id()));
-            ownership.learn(&map, |_| None);
             let thread = Thread {
-                ownership,
+                ownership: maps::ownership(index, &map),
                 shards: shards.clone(),
                 stages: vec![(Epoch::NONE, CopyStage::None); SHARDS],
                 keeps: vec![false; SHARDS],
@@ -156,11 +136,7 @@ impl Control {
     }
 
     pub fn commit(&mut self, change: impl FnOnce(&mut Draft)) {
-        let mut draft = Draft::after(&self.map);
-        change(&mut draft);
-        if let Some(map) = draft.finish() {
-            self.map = Arc::new(map);
-        }
+        maps::commit(&mut self.map, change);
     }
 
     /// A member learns the newest map. Returns the shards whose items on its cores are void.

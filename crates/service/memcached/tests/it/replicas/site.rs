@@ -3,9 +3,9 @@
 use super::network::{CoreId, TestLinks};
 use super::{Clock, Flaw, KEYS, NOW_S, name};
 use crate::bed::take;
-use drover_base::KeyHash;
+use drover_base::{Cpu, KeyHash, Ns};
 use drover_memcached::replicas::Hold;
-use drover_memcached::{Core, Executor, Outbound, Server, Source};
+use drover_memcached::{Core, Executor, MemberCounters, Outbound, Server, Source};
 use drover_net::{Output, PendingReply};
 use drover_store::{Exclusive, Hint, Key, Partition};
 use std::sync::Arc;
@@ -27,6 +27,26 @@ pub struct Site {
     /// Steps that ended held, and void.
     pub held: u64,
     pub void: u64,
+    pub held_time: HeldTime,
+}
+
+/// How long a core was held, as counted here and by the core.
+#[derive(Default)]
+pub struct HeldTime {
+    pub counters: Arc<MemberCounters>,
+    since: Option<Ns>,
+    sum_ns: u64,
+}
+
+impl HeldTime {
+    /// A step has ended.
+    fn count(&mut self, is_held: bool, now: Ns) {
+        match is_held {
+            true => _ = self.since.get_or_insert(now),
+            false => self.sum_ns += self.since.take().map_or(0, |since| now.since(since).0),
+        }
+        assert_eq!(self.counters.held_ns.get(), self.sum_ns);
+    }
 }
 
 impl Site {
@@ -120,6 +140,7 @@ impl Site {
         let is_held = self.core.is_held();
         assert_eq!(is_held, hold == Hold::Held || is_held && hold == Hold::Void);
         self.held += u64::from(is_held);
+        self.held_time.count(is_held, self.clock.now());
         match is_held && self.flaw != Some(Flaw::RepliesAtOnce) {
             true => None,
             false => Some(std::mem::take(&mut self.waiting)),

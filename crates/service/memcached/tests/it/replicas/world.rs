@@ -2,7 +2,7 @@
 
 use super::control::{Control, Fill};
 use super::network::{CoreId, Link, Network, TestLinks};
-use super::site::{Site, State};
+use super::site::{HeldTime, Site, State};
 use super::{CORES, Clock, Flaw, KEYS, SHARDS, name};
 use crate::bed::{partition, server, settings};
 use drover_base::{Ns, Rng};
@@ -49,27 +49,31 @@ impl World {
         let member = |(member, cores): (usize, &usize)| {
             let server = Arc::new(server(*cores, settings(), Box::new(NoHooks)));
             let rings = Rings::between(*cores, 512).expect("memory");
-            let site = |(core, rings): (usize, Rings)| Site {
-                id: (member, core),
-                partition: partition(4 << 20),
-                core: Core::of_member(shards[member].clone(), core, Arc::default())
-                    .with_replicas(seed << 8 | member as u64),
-                server: server.clone(),
-                outbound: rings.outbound,
-                clock: Clock {
-                    cpu: NativeCpu::new(1),
-                    time: time.clone(),
-                },
-                links: TestLinks {
-                    own: (member, core),
-                    shards: shards[member].clone(),
-                    network: network.clone(),
-                    is_down: false,
-                },
-                flaw,
-                waiting: Vec::new(),
-                held: 0,
-                void: 0,
+            let site = |(core, rings): (usize, Rings)| {
+                let held_time = HeldTime::default();
+                Site {
+                    id: (member, core),
+                    partition: partition(4 << 20),
+                    core: Core::of_member(shards[member].clone(), core, held_time.counters.clone())
+                        .with_replicas(seed << 8 | member as u64),
+                    server: server.clone(),
+                    outbound: rings.outbound,
+                    clock: Clock {
+                        cpu: NativeCpu::new(1),
+                        time: time.clone(),
+                    },
+                    links: TestLinks {
+                        own: (member, core),
+                        shards: shards[member].clone(),
+                        network: network.clone(),
+                        is_down: false,
+                    },
+                    flaw,
+                    waiting: Vec::new(),
+                    held: 0,
+                    void: 0,
+                    held_time,
+                }
             };
             rings.into_iter().enumerate().map(site).collect()
         };
