@@ -1,10 +1,13 @@
 //! A service under load in which everything goes wrong that may: planned changes, members that die, stand still or are cut off
-//! etcd, and restarts of etcd.
+//! from etcd, and restarts of etcd.
 //!
 //! Every operation on 5,000 keys with times to live, by memcached and native clients, is recorded. At the end the history of each key
 //! must be linearizable, as that of a register: a key may lose its value without a DELETE only when the member that had it was lost,
 //! and planned changes and restarts of etcd lose nothing. Flags, remaining times and CAS numbers of what is read must be those of
 //! what was written. All waits end.
+//!
+//! A member is lost in the middle of a burst of writes to its keys, so that many replies have just left, and many changes are on their way
+//! to the keepers of copies.
 //!
 //! With `--replicas 2` no value may be lost at all: a member is killed, paused or cut off only when each of its shards has a complete
 //! copy, and each acknowledged write must survive that.
@@ -12,22 +15,26 @@
 //! `DROVER_TROUBLES` says what happens how often (`kill=50,pause=20,cut=20,etcd=10,drain=10`, from `cargo xtask cluster`), `DROVER_SEED`
 //! repeats the order and the victims, but not how the processes interleave.
 
+mod burst;
 mod check;
 mod conn;
+mod copies;
 mod draw;
 mod load;
 mod native;
 mod own;
 mod owners;
 mod report;
+mod run;
 mod session;
 mod times;
 mod trouble;
 
 use check::{check, planted};
+use copies::Copies;
 use drover_testkit::network::in_a_network;
 use drover_testkit::seeds::fresh_seed;
-use trouble::{Campaign, Copies};
+use run::Campaign;
 
 #[test]
 fn nothing_stale_is_answered_and_only_lost_members_lose_items() {

@@ -1,10 +1,10 @@
 //! [`Owners`]: which member has which key, as etcd says.
 
+use super::copies::Copies;
 use super::load::KEYS;
-use super::trouble::Copies;
 use crate::deployed::process::PATIENCE;
 use drover_base::Ns;
-use drover_cluster::{Map, Registry, RegistryEvent, RegistryReply, RegistryRequest, ShardId, View};
+use drover_cluster::{Map, Registry, RegistryEvent, RegistryReply, RegistryRequest, ShardId, Standing, View};
 use drover_cluster_etcd::{EtcdOptions, EtcdRegistry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,8 +61,8 @@ impl Owners {
         self.look().map.expect("a service with members")
     }
 
-    /// Whether these members, and no others, are registered, and each has shards, none of which moves, all with complete copies, if
-    /// they have any.
+    /// Whether these members, and no others, are registered, and each has its share of the shards, none of which moves, all with complete
+    /// copies, if they have any. Between two sets of moves none moves either, but then a member is still joining.
     pub fn is_settled(&mut self, names: &[String], copies: Copies) -> bool {
         let view = self.look();
         let Some(map) = view.map else { return false };
@@ -71,6 +71,7 @@ impl Owners {
         let wanted: BTreeSet<Option<String>> = names.iter().cloned().map(Some).collect();
         let is_safe = |shard| copies == Copies::One || map.copy(shard).is_some_and(|copy| copy.is_complete);
         map.moves().is_empty()
+            && map.members().iter().all(|it| it.standing == Standing::Settled)
             && map.shards().all(is_safe)
             && registered.eq(names.iter().cloned())
             && owners == wanted
