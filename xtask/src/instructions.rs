@@ -1,4 +1,4 @@
-//! Instructions per operation, counted by valgrind: the count is exactly repeatable on any load, so it can gate
+//! Instructions per operation, counted by valgrind: the count hardly depends on the machine's load, so it can gate
 //! regressions, which time cannot.
 //!
 //! A meter is an example that runs one operation `count` times inside one function. It runs twice; the difference of
@@ -100,8 +100,8 @@ pub fn all<'a>() -> Work<'a> {
 }
 
 fn run_meters(args: &Args) -> StepResult {
-    let measured = measure(args)?;
     let mut agreed = agreed()?;
+    let measured = measure(args, &agreed)?;
     if args.write {
         agreed.retain(|name, _| !args.names(name));
         agreed.extend(measured);
@@ -112,21 +112,30 @@ fn run_meters(args: &Args) -> StepResult {
     }
 }
 
-fn measure(args: &Args) -> Result<BTreeMap<String, f64>, String> {
+fn measure(args: &Args, agreed: &BTreeMap<String, f64>) -> Result<BTreeMap<String, f64>, String> {
     let mut meters = meters()?;
     meters.retain(|meter| args.names(&meter.name));
     build_all(&meters)?;
     let mut measured = BTreeMap::new();
     for meter in &meters {
         for operation in &meter.operations {
-            let total = |count: u64| count_instructions(meter, operation, count);
-            let price = (total(RUNS.1)? - total(RUNS.0)?) as f64 / (RUNS.1 - RUNS.0) as f64;
             let name = format!("{} {operation}", meter.name);
+            let mut price = price_of(meter, operation)?;
             println!("{name}: {price:.1} instructions");
+            if agreed.get(&name).is_some_and(|old| price > old * TOLERANCE) {
+                // On a busy machine timers come due in the middle of operations, which only adds to them.
+                price = price.min(price_of(meter, operation)?);
+                println!("{name}: once more, the lesser: {price:.1} instructions");
+            }
             measured.insert(name, price);
         }
     }
     Ok(measured)
+}
+
+fn price_of(meter: &Meter, operation: &str) -> Result<f64, String> {
+    let total = |count: u64| count_instructions(meter, operation, count);
+    Ok((total(RUNS.1)? - total(RUNS.0)?) as f64 / (RUNS.1 - RUNS.0) as f64)
 }
 
 /// Builds all meters together with the release profile: linking takes most of the time.
