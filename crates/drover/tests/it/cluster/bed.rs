@@ -17,7 +17,7 @@ pub struct Service {
     pub etcd: Etcd,
     name: &'static str,
     number: u8,
-    /// Of its URL.
+    /// What stands behind the name in its URL, about TLS.
     parameters: String,
 }
 
@@ -99,11 +99,16 @@ impl Service {
 
     /// Runs the nth member, with these arguments in addition, until it has been refused.
     pub fn refused(&self, member: u8, args: &[&str]) -> Answer {
-        let (url, host, fabric) = (self.url(), self.host(member).to_string(), self.fabric(member));
+        self.refused_with(&self.url(), member, args)
+    }
+
+    /// As [`refused`](Service::refused), with another URL of the service.
+    pub fn refused_with(&self, url: &str, member: u8, args: &[&str]) -> Answer {
+        let (host, fabric) = (self.host(member).to_string(), self.fabric(member));
         let usual = [
             "serve",
             "--cluster",
-            &url,
+            url,
             "--advertise",
             &host,
             "--fabric",

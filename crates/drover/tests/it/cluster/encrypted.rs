@@ -52,24 +52,13 @@ fn what_is_wrong_with_certificates_is_said_to_members_commands_and_clients() {
         ),
         (&distrusted, "signed by none of the trusted CAs"),
     ] {
-        let host = service.host(1).to_string();
-        let fabric = format!("shm:{}", folder("right").join("m1.sock").display());
-        let serve = [
-            "serve",
-            "--fabric",
-            &fabric,
-            "-p",
-            "0",
-            "-t",
-            "1",
-            "--advertise",
-            &host,
-        ];
-        for words in [&serve[..], &["cluster", "status"]] {
-            let (status, _, error) = drover(&[words, &["--cluster", url]].concat(), "");
-            assert_eq!(status, 69, "{words:?}: {error}");
-            assert!(error.contains(&format!("{url}: etcd at ")), "{words:?}: {error}");
-            assert!(error.contains(expected), "{words:?}: {error}");
+        for (status, _, error) in [
+            service.refused_with(url, 1, &[]),
+            drover(&["cluster", "status", "--cluster", url], ""),
+        ] {
+            assert_eq!(status, 69, "{error}");
+            assert!(error.contains(&format!("{url}: etcd at ")), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         let (status, _, error) = drover(&["get", "k", "--server", url, "--timeout-ms", "500"], "");
         assert_eq!(status, 2, "{error}");
