@@ -355,6 +355,7 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
             scratch: SendList::default(),
             context: self.number,
             completes_in: options.send_cq.context,
+            fence_pending: self.shared.options.fence_pending,
         })
     }
 

@@ -24,6 +24,8 @@ pub struct FaultyQp<P: Provider> {
     pub(super) context: ContextNumber,
     /// The context of the completion queue for its send requests.
     pub(super) completes_in: ContextNumber,
+    /// What is left of [`fence_pending`](super::FaultOptions::fence_pending).
+    pub(super) fence_pending: u32,
 }
 
 impl<P: Provider> FaultyQp<P> {
@@ -251,7 +253,14 @@ impl<P: Provider> QueuePair<Faulty<P>> for FaultyQp<P> {
     }
 
     fn fence(&mut self) -> Fenced {
-        self.inner.borrow_mut().fence()
+        let fenced = self.inner.borrow_mut().fence();
+        match self.fence_pending.checked_sub(1) {
+            Some(left) => {
+                self.fence_pending = left;
+                Fenced::Pending
+            }
+            None => fenced,
+        }
     }
 
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {

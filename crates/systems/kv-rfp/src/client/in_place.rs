@@ -1,16 +1,14 @@
 //! Long values that the client READs where they are in the server's memory, if the server says so.
 //!
 //! The server keeps the item until the client acknowledges, or sends another request from the same place, or is taken for
-//! dead. A client that has been stopped may be dead to the server without knowing it: it believes no value whose READ took
-//! long.
+//! dead and has been fenced. So a READ that succeeds has the value, however long it took.
 
 use super::{Operations, Reader};
 use crate::control::InPlaceExports;
 use crate::layout::ACK_BYTES;
-use drover_base::Ns;
 use drover_kv::{ItemInfo, SetupError};
 use drover_mem::PageWish;
-use drover_one_sided::{Reader as _, Sink};
+use drover_one_sided::Sink;
 use drover_rpc::CallError;
 use drover_rpc::fetch::{Guards, KIND_COUNT};
 use drover_rt::WHICH;
@@ -21,16 +19,11 @@ use std::rc::Rc;
 const READ: u64 = (KIND_COUNT as u64) << 32;
 const ACK: u64 = (KIND_COUNT as u64 + 1) << 32;
 
-/// Longest time from the server's word to the end of the READ. A server gives up a client after several times that.
-const READ_TIME_MAX: Ns = Ns::from_s(1);
-
 /// Where a value is.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct InPlaceValue {
     offset: u64,
     bytes: usize,
-    /// When the client learned that.
-    since: Ns,
     /// Version and flags of the item, if the client asked for them.
     info: ItemInfo,
 }
@@ -97,7 +90,6 @@ impl<G: Guards> Reader<G> {
         let info = ItemInfo::split(info).map(|(info, _)| info);
         // A correct server says it to clients that ask, and to no others.
         let is_complete = info.is_some() == ops.is_detailed(at);
-        let since = ops.now();
         ops.release_large(at);
         let Some(get) = ops.view(at) else { return };
         let is_there = get.session.in_place.as_ref().is_some_and(|in_place| {
@@ -110,7 +102,6 @@ impl<G: Guards> Reader<G> {
         *get.own = InPlaceValue {
             offset,
             bytes,
-            since,
             info: info.unwrap_or_default(),
         };
         self.read_in_place(ops, at);
@@ -145,12 +136,9 @@ impl<G: Guards> Reader<G> {
         at: usize,
         sink: Sink<'_>,
     ) {
-        let now = ops.now();
         let Some(get) = ops.view(at) else { return };
         get.read_ended();
-        let InPlaceValue {
-            bytes, since, info, ..
-        } = *get.own;
+        let InPlaceValue { bytes, info, .. } = *get.own;
         let large = get.large();
         let session = &mut *get.session;
         let (Some(large), Some(in_place)) = (large, &session.in_place) else {
@@ -167,14 +155,8 @@ impl<G: Guards> Reader<G> {
         let mut value = std::mem::take(&mut self.value);
         value.resize(bytes, 0);
         resources.values.copy_out(large, &mut value);
-        if now.since(since) > READ_TIME_MAX {
-            self.stats.torn_values += 1;
-            ops.release_large(at);
-            self.ask(ops, at, false);
-        } else {
-            self.stats.hits += 1;
-            ops.finish_found(at, &value, info, sink);
-        }
+        self.stats.hits += 1;
+        ops.finish_found(at, &value, info, sink);
         self.value = value;
     }
 }

@@ -18,7 +18,9 @@ use drover_rpc::fetch::{
 };
 use drover_rt::{Depths, Port, Queues, WHICH};
 use drover_store::{ItemRef, Key, Pin};
-use drover_verbs::{Context, Export, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, Wc, WcStatus};
+use drover_verbs::{
+    Context, Export, Fenced, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, Wc, WcStatus,
+};
 use std::rc::Rc;
 
 /// Maximum number of completions and of requests per step and client.
@@ -184,11 +186,15 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         self.calls.stats()
     }
 
-    /// Closes the connection. The queue pairs are destroyed first, so no transfer is in flight when the stages are used
-    /// again.
-    pub(super) fn close(mut self, ctx: &P::Context, state: &mut ShardState<P, V>) {
+    /// Closes the connection, or gives it back: as long as the client may be in the middle of READing an item, over shared
+    /// memory with a core of its own, whose memory must stay as it is. The queue pairs are destroyed first, so no transfer is
+    /// in flight when the stages are used again.
+    pub(super) fn close(mut self, ctx: &P::Context, state: &mut ShardState<P, V>) -> Option<Self> {
         self.queues.qp.to_error();
-        state.is_occupied &= self.turn == Turn::None;
+        state.is_occupied &= std::mem::replace(&mut self.turn, Turn::None) == Turn::None;
+        if self.readers().is_some() && self.queues.qp.fence() == Fenced::Pending {
+            return Some(self);
+        }
         let (transfers, values) = (std::mem::take(&mut self.transfers), self.values.take());
         let readers = self.readers.take();
         drop(self);
@@ -203,6 +209,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if let Some(values) = values {
             ctx.forget_region(&values);
         }
+        None
     }
 
     /// Looks whether there is anything to do for the client: most often there is not, which must not take long. Looks again

@@ -1,6 +1,6 @@
 //! [`ShardState`]: the state of a server that all its clients share.
 
-use super::connection::{BATCH, Batch};
+use super::connection::{BATCH, Batch, Connection};
 use super::second_look::SecondLook;
 use super::store::ShardStore;
 use super::{ServerOptions, ServerStats};
@@ -41,6 +41,9 @@ pub struct ShardState<P: Provider, V: Variant> {
     /// Whether the batch's only request keeps the core from all clients but one: see [`one_by_one`](super::one_by_one).
     pub(super) is_occupied: bool,
     pub(super) buffers: Buffers,
+    /// Connections whose sessions have ended while their clients may be READing items.
+    pub(super) leaving: Vec<Connection<P, V>>,
+    pub(super) ctx: Rc<P::Context>,
     /// Which shard owns a key.
     map: PartitionMap,
     pub(super) hasher: KeyHasher,
@@ -88,6 +91,8 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
                 result: vec![0; slot_bytes + 1].into(),
                 wcs: vec![Wc::default(); BATCH].into(),
             },
+            leaving: Vec::new(),
+            ctx: ctx.clone(),
             map: PartitionMap::even(owner_count::<V>(&options)),
             options,
             hasher,

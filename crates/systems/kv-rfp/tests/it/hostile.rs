@@ -2,15 +2,16 @@
 //! it, and others are served.
 
 use crate::raw::{Cluster, Guest, Guests as _, PLACES, VALUES_BYTES};
-use drover_base::{Ns, Rng};
-use drover_kv::{Op, PartitionMap};
+use drover_base::{Cpu, Ns, Rng};
+use drover_kv::{ConnectOptions, KvClient, Op, Outcome, PartitionMap};
 use drover_kv_rfp::control::{Attach, Ticket};
 use drover_kv_rfp::layout::{Request, RequestKind};
 use drover_kv_rfp::{
     JakiroVariant, MemcachedVariant, ServerReplyFaithfulVariant, ServerReplyVariant, Variant,
 };
 use drover_testkit::beds::put;
-use drover_verbs::Device;
+use drover_verbs::{Context, Device};
+use drover_verbs_suite::faulty::{FaultOptions, Faulty, FaultyDevice};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +19,15 @@ use std::sync::{Arc, mpsc};
 
 const KEY: &[u8] = b"key";
 
-fn cluster<V: Variant>() -> Cluster<Loopback, V> {
-    Cluster::new(LoopbackDevice::with_options(LoopbackOptions {
-        tick: Ns::from_us(5),
+fn loopback(tick: Ns) -> LoopbackDevice {
+    LoopbackDevice::with_options(LoopbackOptions {
+        tick,
         ..LoopbackOptions::default()
-    }))
+    })
+}
+
+fn cluster<V: Variant>() -> Cluster<Loopback, V> {
+    Cluster::new(loopback(Ns::from_us(5)))
 }
 
 fn request(kind: RequestKind) -> Request {
@@ -420,6 +425,64 @@ fn rfp_items_that_vanished_clients_read_are_freed() {
     assert_eq!(cluster.ask(&mut honest, Op::delete(KEY)), "Deleted");
     cluster.run(5);
     assert_eq!(cluster.server.used_bytes(), 0);
+}
+
+/// The server gives a client up that may be in the middle of READing an item, as over shared memory one that was stopped:
+/// the item stays where it is until the client is fenced.
+#[test]
+fn rfp_items_are_kept_until_a_client_that_was_given_up_is_fenced() {
+    let faults = FaultOptions {
+        fence_pending: 5,
+        ..FaultOptions::quiet(0)
+    };
+    let device = FaultyDevice::new(loopback(Ns::from_us(5)), faults);
+    let mut cluster = Cluster::<Faulty<Loopback>, MemcachedVariant>::new(device);
+    let mut honest = cluster.client();
+    assert_eq!(cluster.ask(&mut honest, put(KEY, &[1; 9000])), "stored");
+    let one = cluster.server.used_bytes();
+    let mut guest = cluster.guest(Ticket::NONE);
+    guest.send(0, &request(RequestKind::Get), KEY);
+    cluster.run(20);
+    drop(guest);
+    cluster.run_until_clients(1);
+    assert_eq!(cluster.ask(&mut honest, put(KEY, &[2; 9000])), "stored");
+    assert!(cluster.server.used_bytes() > one, "the guest's item is gone");
+    for _ in 0..1_000_000 {
+        if cluster.server.used_bytes() == one {
+            return;
+        }
+        cluster.run(1);
+    }
+    panic!("the guest's item stays for ever");
+}
+
+/// On a slow network a READ of a long value takes its time; the client does not ask for it again and again.
+#[test]
+fn rfp_a_long_value_whose_read_takes_seconds_is_returned() {
+    let mut cluster = Cluster::<Loopback, MemcachedVariant>::new(loopback(Ns::from_ms(1)));
+    let mut client = cluster.client_with(&ConnectOptions {
+        deadline: Ns::from_s(3600),
+        ..ConnectOptions::default()
+    });
+    let long = vec![1; 9000];
+    assert_eq!(cluster.ask(&mut client, put(KEY, &long)), "stored");
+    let before = cluster.server.stats().in_place;
+    let ctx = cluster.ctx.clone();
+    let get = Op::Get { key: KEY };
+    client.submit(ctx.cpu(), &get, 0).expect("space in the window");
+    let mut is_right = None;
+    for _ in 0..1000 {
+        // Two seconds pass for the client before it looks again.
+        for _ in 0..2000 {
+            ctx.cpu().refresh();
+        }
+        client.poll(ctx.cpu(), &mut |done| {
+            is_right = Some(matches!(done.outcome, Outcome::Value(value) if *value == long[..]));
+        });
+        cluster.run(1);
+    }
+    assert_eq!(is_right, Some(true));
+    assert_eq!(cluster.server.stats().in_place - before, 1);
 }
 
 /// A client in a thread of its own rewrites its requests while the server reads them: what is executed is one of them.
