@@ -3,8 +3,8 @@
 use crate::{Draft, Epoch, Map, ShardId};
 use std::collections::BTreeMap;
 
-/// What has become of a copy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What has become of a copy, in the order in which the later word holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Fate {
     Filled,
     Failed,
@@ -21,17 +21,18 @@ impl CopyNews {
 
     /// A copy that has failed meanwhile stays failed: it begins again under another tenure.
     pub(crate) fn filled(&mut self, copies: &[(ShardId, Epoch)]) {
-        for (shard, tenure) in copies {
-            let news = self.0.entry(*shard).or_insert((*tenure, Fate::Filled));
-            if news.0 < *tenure {
-                *news = (*tenure, Fate::Filled);
-            }
-        }
+        self.note(copies, Fate::Filled);
     }
 
     pub(crate) fn failed(&mut self, copies: &[(ShardId, Epoch)]) {
+        self.note(copies, Fate::Failed);
+    }
+
+    /// News of an earlier tenure is old.
+    fn note(&mut self, copies: &[(ShardId, Epoch)], fate: Fate) {
         for (shard, tenure) in copies {
-            self.0.insert(*shard, (*tenure, Fate::Failed));
+            let news = self.0.entry(*shard).or_insert((*tenure, fate));
+            *news = (*news).max((*tenure, fate));
         }
     }
 
@@ -126,6 +127,7 @@ mod tests {
             assert_eq!(copy_after(&again, &news), None);
         }
         news.filled(&[(SHARD, again.epoch())]);
+        news.failed(&[(SHARD, tenure)]);
         assert!(copy_after(&again, &news).is_some_and(|copy| copy.is_complete));
         news.follow(&map);
         assert!(news.is_empty(), "that map has no such copy");
