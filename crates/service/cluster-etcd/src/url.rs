@@ -46,6 +46,14 @@ impl ServiceUrl {
     /// What such addresses begin with.
     pub const SCHEME: &'static str = "etcd://";
 
+    /// `text`, which may be no such URL, without what may be user and password, so that it can be repeated in a log.
+    pub fn without_login(text: &str) -> String {
+        match text.rsplit_once('@') {
+            None => text.to_owned(),
+            Some((_, rest)) => format!("...@{rest}"),
+        }
+    }
+
     /// Name of the service.
     pub fn service(&self) -> &str {
         &self.service
@@ -159,6 +167,19 @@ mod tests {
         assert_eq!(options.user, Some(("me".to_owned(), "a:b@c".to_owned())));
         assert_eq!(options.endpoints, ["http://a:2379", "http://b:7"]);
         assert_eq!(options.service, "x");
+    }
+
+    #[test]
+    fn a_text_that_is_no_url_is_repeated_without_its_password() {
+        for (text, shown) in [
+            ("etcd://a,b/", "etcd://a,b/"),
+            ("etcd://me:secret@/x", "...@/x"),
+            ("etcd://me:se@cret@a", "...@a"),
+            ("http://me:secret@a/x", "...@a/x"),
+            ("me:secret@a/x", "...@a/x"),
+        ] {
+            assert_eq!(ServiceUrl::without_login(text), shown);
+        }
     }
 
     #[test]

@@ -122,8 +122,10 @@ impl ClusterSettings {
 }
 
 fn service_url_of(text: &str) -> Result<ServiceUrl, Failure> {
-    text.parse()
-        .map_err(|why| Failure::new(exit::USAGE, format!("--cluster {text}: {why}")))
+    text.parse().map_err(|why| {
+        let shown = ServiceUrl::without_login(text);
+        Failure::new(exit::USAGE, format!("--cluster {shown}: {why}"))
+    })
 }
 
 fn advertised_of(text: &str) -> Result<Advertised, Failure> {
