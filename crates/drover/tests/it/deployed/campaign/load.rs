@@ -2,7 +2,7 @@
 
 use super::draw::Draw;
 use super::native::Native;
-use super::report::Record;
+use super::report::{Record, Wait};
 use super::session::Session;
 use crate::deployed::process::pass;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const REST: Duration = Duration::from_millis(8);
 pub struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Record>>,
-    report: Sender<Duration>,
-    longest: Receiver<Duration>,
+    report: Sender<Wait>,
+    longest: Receiver<Wait>,
 }
 
 impl Load {
@@ -73,8 +73,8 @@ impl Load {
         }));
     }
 
-    /// The longest time that a key was without service, of those that have ended since the last call.
-    pub fn longest(&self) -> Duration {
+    /// The longest wait until a key was served, of those that have ended since the last call.
+    pub fn longest(&self) -> Wait {
         self.longest.try_iter().max().unwrap_or_default()
     }
 

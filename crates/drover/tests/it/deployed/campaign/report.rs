@@ -4,10 +4,37 @@ use super::conn::{Answer, Ask, Item, ttl_s};
 use super::load::KEYS;
 use drover_testkit::history::{Call, Event, History};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// Client of events that are the loss of a member.
 pub const LOSS: u32 = 9000;
+
+/// Commands that were called, one after the other, until a key was served.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Wait {
+    /// From the call of the first one to the answer of the last.
+    pub time: Duration,
+    pub client: u32,
+    pub key: u32,
+    /// Answers that did not execute the command, or may not have.
+    pub failures: u32,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wait {
+            time,
+            client,
+            key,
+            failures,
+        } = self;
+        write!(
+            f,
+            "{time:.2?} (key-{key}, by client {client}, {failures} failures)"
+        )
+    }
+}
 
 /// What was recorded by one client, or by all.
 #[derive(Clone, Default)]
@@ -16,10 +43,10 @@ pub struct Record {
     pub events: BTreeMap<u32, Vec<Event>>,
     /// What no item may be like.
     pub mistakes: Vec<String>,
-    /// When each key's first command without success was called, since its last success.
-    troubled: BTreeMap<u32, u64>,
-    /// The longest time from the call of a command until the key was served.
-    pub longest: Duration,
+    /// When each key's first command without success was called, since its last success, and how many there were.
+    troubled: BTreeMap<u32, (u64, u32)>,
+    /// The longest wait until a key was served.
+    pub longest: Wait,
     /// CAS numbers of values, by key.
     cas: BTreeMap<u32, (u64, u64)>,
     refused: u64,
@@ -40,7 +67,7 @@ impl Record {
         let (call, returned_at) = match answer {
             Some((Answer::Refused, _)) => {
                 self.refused += 1;
-                self.troubled.entry(key).or_insert(called_at);
+                self.is_troubled(key, called_at);
                 return false;
             }
             Some((Answer::Done(found, item), at)) => (call(ask, Some((found, item))), Some(at)),
@@ -54,12 +81,17 @@ impl Record {
         });
         match (returned_at, answer) {
             (Some(at), _) => {
-                let since = self.troubled.remove(&key).unwrap_or(called_at);
-                self.longest = self.longest.max(Duration::from_nanos(at.saturating_sub(since)));
+                let (since, failures) = self.troubled.remove(&key).unwrap_or((called_at, 0));
+                self.longest = self.longest.max(Wait {
+                    time: Duration::from_nanos(at.saturating_sub(since)),
+                    client,
+                    key,
+                    failures,
+                });
             }
             (None, Some(_)) => {
                 self.unknown += 1;
-                self.troubled.entry(key).or_insert(called_at);
+                self.is_troubled(key, called_at);
             }
             // A connection that ends says nothing about the key: clients go to another member.
             (None, None) => self.unknown += 1,
@@ -68,6 +100,10 @@ impl Record {
             self.look_at(key, item);
         }
         returned_at.is_some()
+    }
+
+    fn is_troubled(&mut self, key: u32, called_at: u64) {
+        self.troubled.entry(key).or_insert((called_at, 0)).1 += 1;
     }
 
     /// Compares an item with what was written.
@@ -123,7 +159,7 @@ impl Record {
     pub fn summary(&self) -> String {
         let operations: usize = self.events.values().map(Vec::len).sum();
         format!(
-            "{operations} operations on {KEYS} keys; {} refused, {} of unknown outcome; the longest wait until a key was served was {:.3?}",
+            "{operations} operations on {KEYS} keys; {} refused, {} of unknown outcome; the longest wait until a key was served was {}",
             self.refused, self.unknown, self.longest
         )
     }

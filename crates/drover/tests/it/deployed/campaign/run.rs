@@ -229,7 +229,7 @@ impl Campaign {
     fn report_moves(&mut self, what: &str, maps: [&Map; 2], time: Duration) {
         let moved = 100.0 * self.owners.moved(maps[0], maps[1]);
         let pause = self.load.longest();
-        println!("{what}: {moved:.1} % of the keys moved in {time:.2?}, longest pause of a key {pause:.2?}");
+        println!("{what}: {moved:.1} % of the keys moved in {time:.2?}, longest pause of a key {pause}");
     }
 
     /// Name of any other member.
