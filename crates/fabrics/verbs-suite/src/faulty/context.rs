@@ -33,6 +33,7 @@ pub struct FaultyDevice<P: Provider> {
     contexts: Arc<AtomicU64>,
     active: Arc<AtomicBool>,
     forger: Option<Forger>,
+    fence_pending: u32,
 }
 
 impl<P: Provider> FaultyDevice<P> {
@@ -47,6 +48,7 @@ impl<P: Provider> FaultyDevice<P> {
             contexts: Arc::default(),
             active: Arc::new(AtomicBool::new(true)),
             forger: None,
+            fence_pending: 0,
         }
     }
 
@@ -54,6 +56,16 @@ impl<P: Provider> FaultyDevice<P> {
     #[must_use]
     pub fn with_forger(self, forger: Option<Forger>) -> FaultyDevice<P> {
         FaultyDevice { forger, ..self }
+    }
+
+    /// The device whose queue pairs say `times` times that a [fence](drover_verbs::QueuePair::fence) is pending, whatever the wrapped
+    /// device says, as if a request of the peer took so long.
+    #[must_use]
+    pub fn with_slow_fences(self, times: u32) -> FaultyDevice<P> {
+        FaultyDevice {
+            fence_pending: times,
+            ..self
+        }
     }
 
     /// The wrapped device.
@@ -83,6 +95,7 @@ impl<P: Provider> Clone for FaultyDevice<P> {
             contexts: self.contexts.clone(),
             active: self.active.clone(),
             forger: self.forger.clone(),
+            fence_pending: self.fence_pending,
         }
     }
 }
@@ -153,6 +166,7 @@ impl<P: Provider> FaultyDevice<P> {
             counters: self.counters.clone(),
             active: self.active.clone(),
             forger: self.forger.clone(),
+            fence_pending: self.fence_pending,
             rng: RefCell::new(Rng::new(self.options.seed, index, 0xfa17)),
             late: RefCell::new(LateQueue::new(pool)),
             regions: RefCell::default(),
@@ -189,6 +203,7 @@ pub(super) struct Shared<P: Provider> {
     pub(super) counters: Arc<Counters>,
     active: Arc<AtomicBool>,
     pub(super) forger: Option<Forger>,
+    pub(super) fence_pending: u32,
     pub(super) rng: RefCell<Rng>,
     pub(super) late: RefCell<LateQueue<P>>,
     /// Registered regions by local key, and how many handles there are of each.
@@ -355,7 +370,7 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
             scratch: SendList::default(),
             context: self.number,
             completes_in: options.send_cq.context,
-            fence_pending: self.shared.options.fence_pending,
+            fence_pending: self.shared.fence_pending,
         })
     }
 

@@ -37,9 +37,6 @@ pub struct FaultOptions {
     /// Maximum wait of a late message in time; each message draws from zero to this. It is delivered at the first post,
     /// poll or park when both waits are over.
     pub late_max: Ns,
-    /// Number of times that [`fence`](drover_verbs::QueuePair::fence) says `Pending` of each queue pair
-    /// whatever the device says, as if a request of the peer took so long.
-    pub fence_pending: u32,
     /// Whether a READ or an atomic over RC that completes without its result ends its thread by a panic, which
     /// [`lost_results`](super::lost_results) counts: a fault of the device. The last 8 bytes of where the result goes are
     /// overwritten before.
@@ -63,7 +60,6 @@ impl FaultOptions {
             rc_break: 0.0,
             late_polls_max: 64,
             late_max: Ns::ZERO,
-            fence_pending: 0,
             checks_results: false,
             splits_late: false,
         }

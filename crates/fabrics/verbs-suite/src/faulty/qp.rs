@@ -24,7 +24,7 @@ pub struct FaultyQp<P: Provider> {
     pub(super) context: ContextNumber,
     /// The context of the completion queue for its send requests.
     pub(super) completes_in: ContextNumber,
-    /// What is left of [`fence_pending`](super::FaultOptions::fence_pending).
+    /// How often a fence is still to be pending.
     pub(super) fence_pending: u32,
 }
 

@@ -170,22 +170,17 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
         &mut conn.updates
     }
 
-    fn close(&mut self, ctx: &Rc<P::Context>, conn: Connection<P, V>) {
+    fn close(&mut self, _: &Rc<P::Context>, conn: Connection<P, V>) {
         self.stats.quarantined += 1;
         add(&mut self.closed_calls, conn.stats());
-        let leaving = conn.close(ctx, self);
-        self.leaving.extend(leaving);
+        self.close_connection(conn);
     }
 
     fn control_polled<'a>(&mut self, _: Ns, conns: impl Iterator<Item = &'a Connection<P, V>> + Clone)
     where
         Connection<P, V>: 'a,
     {
-        for conn in std::mem::take(&mut self.leaving) {
-            let ctx = self.ctx.clone();
-            let leaving = conn.close(&ctx, self);
-            self.leaving.extend(leaving);
-        }
+        self.close_leaving();
         self.calls = self.closed_calls;
         conns.for_each(|conn| add(&mut self.calls, conn.stats()));
     }

@@ -42,8 +42,8 @@ pub struct ShardState<P: Provider, V: Variant> {
     pub(super) is_occupied: bool,
     pub(super) buffers: Buffers,
     /// Connections whose sessions have ended while their clients may be READing items.
-    pub(super) leaving: Vec<Connection<P, V>>,
-    pub(super) ctx: Rc<P::Context>,
+    leaving: Vec<Connection<P, V>>,
+    ctx: Rc<P::Context>,
     /// Which shard owns a key.
     map: PartitionMap,
     pub(super) hasher: KeyHasher,
@@ -121,6 +121,20 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
     #[inline]
     pub(super) fn owns(&self, hash: KeyHash) -> bool {
         V::Store::IS_SHARED || self.map.owner(hash) == usize::from(self.options.membership.shard)
+    }
+
+    /// Closes a connection, or keeps it until that is possible.
+    pub(super) fn close_connection(&mut self, conn: Connection<P, V>) {
+        let ctx = self.ctx.clone();
+        let leaving = conn.close(&ctx, self);
+        self.leaving.extend(leaving);
+    }
+
+    /// Closes the connections for which that is possible now.
+    pub(super) fn close_leaving(&mut self) {
+        for conn in std::mem::take(&mut self.leaving) {
+            self.close_connection(conn);
+        }
     }
 
     /// Whether an item is short enough.

@@ -431,11 +431,8 @@ fn rfp_items_that_vanished_clients_read_are_freed() {
 /// the item stays where it is until the client is fenced.
 #[test]
 fn rfp_items_are_kept_until_a_client_that_was_given_up_is_fenced() {
-    let faults = FaultOptions {
-        fence_pending: 5,
-        ..FaultOptions::quiet(0)
-    };
-    let device = FaultyDevice::new(loopback(Ns::from_us(5)), faults);
+    let device = FaultyDevice::new(loopback(Ns::from_us(5)), FaultOptions::quiet(0));
+    let device = device.with_slow_fences(5);
     let mut cluster = Cluster::<Faulty<Loopback>, MemcachedVariant>::new(device);
     let mut honest = cluster.client();
     assert_eq!(cluster.ask(&mut honest, put(KEY, &[1; 9000])), "stored");
